@@ -1,0 +1,67 @@
+# check_selftest.cmake: the checks accept a good tree and refuse each of a row of bad ones.
+#
+#   cmake -D CHECKS=<folder of the check scripts> -D FOLDER=<scratch folder> -P tests/check_selftest.cmake
+cmake_minimum_required(VERSION 3.25)
+set(defects 0)
+
+# A tree that keeps every rule, written anew before each case.
+function(good_tree)
+  file(REMOVE_RECURSE ${FOLDER})
+  file(WRITE ${FOLDER}/docs/design/sizes.md "# Files over 600 lines\n")
+  file(WRITE ${FOLDER}/tensor/tensor.h "#include <stddef.h>\n")
+  file(WRITE ${FOLDER}/tensor/ops.def "OP(tanh)\n")
+  file(WRITE ${FOLDER}/tensor/graph.c "#include \"tensor/tensor.h\"\n#include \"tensor/graph.h\"\n#include \"tensor/ops.def\"\n")
+  file(WRITE ${FOLDER}/tensor/graph.h "#include \"tensor/tensor.h\"\n")
+  file(WRITE ${FOLDER}/autograd/grad.c "#include \"tensor/tensor.h\"\n  #  include \"tensor/ops.def\"\n")
+  file(WRITE ${FOLDER}/pinn/report.c "#include <hdf5.h>\n#include \"autograd/autograd.h\"\n")
+  file(WRITE ${FOLDER}/pinn/cli/main.c "#include \"pinn/pinn.h\"\n#include \"pinn/keys.def\"\n#include \"validate/validate.h\"\n")
+  file(WRITE ${FOLDER}/validate/ref.c "#include <mpfr.h>\n#include \"autograd/autograd.h\"\n")
+  file(WRITE ${FOLDER}/tests/test_graph.c "#include <cmocka.h>\n#include \"tensor/graph.h\"\n")
+endfunction()
+
+# expect(check file text message): with `text` appended to `file`, the check fails and says `message`; an empty
+# message means that it passes.
+macro(expect check file text message)
+  good_tree()
+  file(APPEND ${FOLDER}/${file} "${text}")
+  execute_process(COMMAND ${CMAKE_COMMAND} -D ROOT=${FOLDER} -P ${CHECKS}/check_${check}.cmake
+    RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  string(FIND "${output}" "${message}" position)
+  if("${message}" STREQUAL "")
+    if(NOT status EQUAL 0)
+      message("check_${check} refuses a good tree (${file}):\n${output}")
+      math(EXPR defects "${defects} + 1")
+    endif()
+  elseif(status EQUAL 0 OR position EQUAL -1)
+    message("check_${check} should refuse ${file} and say `${message}`; status ${status}, it said:\n${output}")
+    math(EXPR defects "${defects} + 1")
+  endif()
+endmacro()
+
+expect(layers tensor/graph.c "" "")
+expect(layers tensor/tensor.h "#include \"tensor/ops.def\"\n" "")
+expect(layers tensor/graph.c "#include \"autograd/autograd.h\"\n" "tensor/graph.c: includes \"autograd/autograd.h\"")
+expect(layers tensor/graph.c "/* a [bracket; */\n#include \"pinn/pinn.h\"\n" "tensor/graph.c: includes \"pinn/pinn.h\"")
+expect(layers tensor/graph.c "#include \"graph.h\"\n" "start at the repository root")
+expect(layers tensor/graph.c "#include <lapacke.h>\n" "belong to pinn and tests")
+expect(layers tensor/tensor.h "#include \"tensor/graph.h\"\n" "stands on public headers and tables")
+expect(layers autograd/grad.c "#include \"tensor/graph.h\"\n" "autograd/grad.c: includes \"tensor/graph.h\"")
+expect(layers autograd/grad.c "#include <mpfr.h>\n" "belong to validate and tests")
+expect(layers pinn/report.c "#include \"validate/validate.h\"\n" "pinn/report.c: includes \"validate/validate.h\"")
+expect(layers pinn/report.c "#include \"pinn/cli/cli.h\"\n" "pinn/report.c: includes \"pinn/cli/cli.h\"")
+expect(layers pinn/pinn.h "#include <hdf5.h>\n" "shows no other library's types")
+expect(layers pinn/cli/main.c "#include \"pinn/report.h\"\n" "pinn/cli/main.c: includes \"pinn/report.h\"")
+expect(layers validate/ref.c "#include \"pinn/pinn.h\"\n" "validate/ref.c: includes \"pinn/pinn.h\"")
+expect(layers validate/ref.c "#include <cuda_runtime.h>\n" "belong to cuda")
+
+string(REPEAT "int x;\n" 601 long)
+string(REPEAT "int x;\n" 600 longest)
+expect(sizes tensor/limit.c "${longest}" "")
+expect(sizes tensor/big.c "${long}" "tensor/big.c: 601 lines")
+expect(sizes docs/design/sizes.md "- `tensor/gone.c` once long\n" "lists tensor/gone.c")
+
+file(REMOVE_RECURSE ${FOLDER})
+if(defects)
+  message(FATAL_ERROR "check_selftest: ${defects} defects")
+endif()
+message("check_selftest: the checks refuse what they should")
