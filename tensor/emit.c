@@ -1,0 +1,93 @@
+/* emit.c: strip programs in single assignment.
+ *
+ * Every instruction writes a new register; equal instructions are one. A scale factor travels beside a
+ * register until an addition needs it, so that factors of a rule and of 1/k meet in one multiplication.
+ */
+#include "tensor/emit.h"
+
+tn_lazy tn_emit_number(double x) { return (tn_lazy){x, -1}; }
+bool tn_lazy_is_zero(tn_lazy a) { return a.reg < 0 && a.factor == 0; }
+tn_lazy tn_emit_scale(double k, tn_lazy a) {
+  return tn_lazy_is_zero(a) || k == 0 ? TN_ZERO : (tn_lazy){k * a.factor, a.reg};
+}
+
+static int append(tn_emitter *e, tn_strip_instruction x) {
+  if (e->status != TN_OK) return 0;
+  if (e->n_given + e->count >= INT16_MAX) {
+    e->status = TN_FAIL(TN_EUNSUPPORTED, "jet: a strip program of %zu instructions is too long",
+                        e->count);
+    return 0;
+  }
+  if (e->count == e->capacity) {
+    size_t capacity = e->capacity ? 2 * e->capacity : 64;
+    e->status = tn_grow(&e->code, e->capacity, capacity, sizeof *e->code);
+    if (e->status != TN_OK) return 0;
+    e->capacity = capacity;
+  }
+  x.y = (int16_t)(e->n_given + (int)e->count);
+  e->code[e->count++] = x;
+  return x.y;
+}
+
+static int emit(tn_emitter *e, tn_strip_code code, int op, int a, int b, int c, double k) {
+  tn_strip_instruction x = {.code = (uint8_t)code, .op = (uint8_t)op, .a = (int16_t)a,
+                            .b = (int16_t)b, .c = (int16_t)c, .k = k};
+  for (size_t i = 0; i < e->count; ++i) {
+    const tn_strip_instruction *o = &e->code[i];
+    if (o->code == x.code && o->op == x.op && o->a == x.a && o->b == x.b && o->c == x.c && o->k == x.k)
+      return o->y;
+  }
+  return append(e, x);
+}
+
+int tn_emit_copy(tn_emitter *e, int reg) {
+  return append(e, (tn_strip_instruction){.code = TN_STRIP_COPY, .a = (int16_t)reg});
+}
+
+int tn_emit_register(tn_emitter *e, tn_lazy a) {
+  if (a.reg < 0) return emit(e, TN_STRIP_FILL, 0, 0, 0, 0, a.factor);
+  return a.factor == 1 ? a.reg : emit(e, TN_STRIP_SCALE, 0, a.reg, 0, 0, a.factor);
+}
+
+tn_lazy tn_emit_mul(tn_emitter *e, tn_lazy a, tn_lazy b) {
+  if (tn_lazy_is_zero(a) || tn_lazy_is_zero(b)) return TN_ZERO;
+  if (a.reg < 0) return tn_emit_scale(a.factor, b);
+  if (b.reg < 0) return tn_emit_scale(b.factor, a);
+  return (tn_lazy){a.factor * b.factor, emit(e, TN_STRIP_MUL, 0, a.reg, b.reg, 0, 0)};
+}
+
+tn_lazy tn_emit_add(tn_emitter *e, tn_lazy a, tn_lazy b) {
+  if (tn_lazy_is_zero(a)) return b;
+  if (tn_lazy_is_zero(b)) return a;
+  if (a.reg < 0 && b.reg < 0) return tn_emit_number(a.factor + b.factor);
+  if (a.reg >= 0 && b.reg >= 0 && a.factor == b.factor)
+    return (tn_lazy){a.factor, emit(e, TN_STRIP_ADD, 0, a.reg, b.reg, 0, 0)};
+  if (a.reg >= 0 && b.reg >= 0 && a.factor == -b.factor)
+    return (tn_lazy){a.factor, emit(e, TN_STRIP_SUB, 0, a.reg, b.reg, 0, 0)};
+  if (a.reg < 0 || (a.factor == 1 && b.reg >= 0)) {
+    tn_lazy swap = a;
+    a = b;
+    b = swap;
+  }
+  return (tn_lazy){1, emit(e, TN_STRIP_FMAK, 0, a.reg, 0, tn_emit_register(e, b), a.factor)};
+}
+
+tn_lazy tn_emit_fma(tn_emitter *e, tn_lazy a, tn_lazy b, tn_lazy c) {
+  if (tn_lazy_is_zero(a) || tn_lazy_is_zero(b)) return c;
+  if (a.reg < 0 || b.reg < 0 || tn_lazy_is_zero(c)) return tn_emit_add(e, tn_emit_mul(e, a, b), c);
+  double factor = a.factor * b.factor;
+  int left = tn_emit_register(e, (tn_lazy){factor, a.reg});
+  return (tn_lazy){1, emit(e, TN_STRIP_FMA, 0, left, b.reg, tn_emit_register(e, c), 0)};
+}
+
+tn_lazy tn_emit_div(tn_emitter *e, tn_lazy a, tn_lazy b) {
+  if (tn_lazy_is_zero(a)) return TN_ZERO;
+  if (b.reg < 0) return tn_emit_scale(1 / b.factor, a);
+  double factor = a.factor / b.factor;
+  int top = tn_emit_register(e, (tn_lazy){a.reg < 0 ? a.factor : 1, a.reg});
+  return (tn_lazy){a.reg < 0 ? 1 / b.factor : factor, emit(e, TN_STRIP_DIV, 0, top, b.reg, 0, 0)};
+}
+
+tn_lazy tn_emit_cell(tn_emitter *e, tn_op_id op, tn_lazy a, double k) {
+  return (tn_lazy){1, emit(e, TN_STRIP_CELL, op, tn_emit_register(e, a), 0, 0, k)};
+}

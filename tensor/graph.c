@@ -1,0 +1,362 @@
+/* graph.c: the arena of nodes, equal nodes made one, errors kept, places carried.
+ *
+ * A node is identified by its op, dtype, inputs, shapes and attributes; a hash table finds the equal node, so
+ * common subexpressions are shared from the start. Leaves that are bound at run time (parameter, input,
+ * scalar) are always new. Places are no part of a node's identity: the first maker's place stays.
+ *
+ * Attributes in tn_node.integer, by op
+ *   sum        0: axis
+ *   expand     0: position, 1: point axis or 0, 2: extent
+ *   transpose  0, 1: the two axes
+ *   slice      0: axis, 1: first, 2: count           pad: 0: axis, 1: before, 2: after
+ *   concat     0: axis
+ *   count      0: point axis
+ *   jet_lin    0: transposed, 1: has bias; inputs: h channels of mask[0], w, bias
+ *   jet_outer  0: pairs; inputs: all z, then all h
+ *   jet_unary  0: op id of f, 1: derivative, number: exponent; inputs: z of mask[0], coefficients
+ *   jet_mul    inputs: a of mask[0], b of mask[1], coefficients
+ *   jet_mulT   inputs: w of mask[0], ybar of mask[1], coefficients
+ * Ports of a jet node are the channels of out_mask, ascending.
+ */
+#include "tensor/graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Arena ---- */
+
+enum { BLOCK = 1 << 16 };
+
+tn_status tn_arena_take(tn_arena *arena, size_t count, size_t size, void *out) {
+  void **p = out;
+  *p = NULL;
+  if (size && count > (SIZE_MAX - 4096) / size)
+    return TN_FAIL(TN_ENOMEM, "graph: %zu elements of %zu bytes overflow", count, size);
+  size_t bytes = (count * size + 15) & ~(size_t)15;
+  const size_t header = (sizeof(tn_arena_block) + 63) & ~(size_t)63;
+  if (!arena->block || arena->block->used + bytes > arena->block->capacity) {
+    size_t capacity = bytes > BLOCK ? bytes : BLOCK;
+    tn_arena_block *block = NULL;
+    TN_TRY(tn_new(1, header + capacity, &block));
+    block->capacity = capacity;
+    block->next = arena->block;
+    arena->block = block;
+  }
+  *p = (char *)arena->block + header + arena->block->used;
+  arena->block->used += bytes;
+  return TN_OK;
+}
+
+tn_status tn_arena_copy(tn_arena *arena, const void *data, size_t count, size_t size, void *out) {
+  void **p = out;
+  *p = NULL;
+  if (!data) return TN_OK;
+  TN_TRY(tn_arena_take(arena, count, size, out));
+  if (count > 0 && size > 0) memcpy(*p, data, count * size);
+  return TN_OK;
+}
+
+void tn_arena_free(tn_arena *arena) {
+  while (arena->block) {
+    tn_arena_block *next = arena->block->next;
+    tn_free(&arena->block);
+    arena->block = next;
+  }
+}
+
+void tn_arena_reset(tn_arena *arena) {
+  tn_arena_block *keep = arena->block;
+  if (!keep) return;
+  arena->block = keep->next;
+  tn_arena_free(arena);
+  const size_t header = (sizeof(tn_arena_block) + 63) & ~(size_t)63;
+  memset((char *)keep + header, 0, keep->used);
+  keep->next = NULL;
+  keep->used = 0;
+  arena->block = keep;
+}
+
+/* ---- Life ---- */
+
+tn_status tn_graph_new(tn_graph **out) {
+  TN_TRY(TN_NEW(1, out));
+  (*out)->generation = 1;
+  return TN_OK;
+}
+
+static void forget(tn_graph *graph) {
+  tn_results_clear(graph);
+  tn_free(&graph->nodes);
+  tn_free(&graph->table);
+  tn_free(&graph->jet_tables);
+  for (size_t i = 0; i < graph->n_axes; ++i) tn_free(&graph->axis_name[i]);
+  graph->n_nodes = graph->node_capacity = graph->table_size = graph->n_jet_tables = graph->n_axes = 0;
+  graph->place = (tn_place){0};
+  graph->error = TN_OK;
+}
+
+void tn_graph_free(tn_graph **graph) {
+  if (!graph || !*graph) return;
+  forget(*graph);
+  tn_arena_free(&(*graph)->arena);
+  tn_free(graph);
+}
+
+void tn_graph_reset(tn_graph *graph) {
+  tn_results_clear(graph);
+  if (graph->table) memset(graph->table, 0, graph->table_size * sizeof *graph->table);
+  for (size_t i = 0; i < graph->n_axes; ++i) tn_free(&graph->axis_name[i]);
+  graph->n_nodes = graph->n_jet_tables = graph->n_axes = 0;
+  graph->place = (tn_place){0};
+  graph->error = TN_OK;
+  tn_arena_reset(&graph->arena);
+  ++graph->generation;
+}
+
+tn_axis tn_axis_new(tn_graph *graph, const char *name) {
+  if (graph->n_axes == TN_MAX_AXES) {
+    tn_graph_fail(graph, TN_ERANGE, "axis `%s`: a graph has at most %d point axes", name, TN_MAX_AXES);
+    return 0;
+  }
+  tn_status status = tn_copy_text(name, &graph->axis_name[graph->n_axes]);
+  if (status != TN_OK) {
+    tn_graph_fail(graph, status, "axis `%s`: out of memory", name);
+    return 0;
+  }
+  return (tn_axis)++graph->n_axes;
+}
+
+const char *tn_axis_name(const tn_graph *graph, tn_axis axis) {
+  return axis && axis <= graph->n_axes ? graph->axis_name[axis - 1] : "?";
+}
+
+tn_status tn_graph_memory(tn_graph *graph, size_t count, size_t size, void *out) {
+  TN_TRY(tn_arena_take(&graph->arena, count, size, out));
+  memset(*(void **)out, 0, count * size);
+  return TN_OK;
+}
+
+/* ---- Places and errors ---- */
+
+static const char *keep_text(tn_graph *graph, const char *old, const char *text) {
+  if (!text) return NULL;
+  if (old && strcmp(old, text) == 0) return old;
+  char *copy = NULL;
+  if (tn_arena_copy(&graph->arena, text, strlen(text) + 1, 1, &copy) != TN_OK) return NULL;
+  return copy;
+}
+
+void tn_at(tn_graph *graph, const char *file, int line, int column, const char *text) {
+  graph->place.file = keep_text(graph, graph->place.file, file);
+  graph->place.text = keep_text(graph, graph->place.text, text);
+  graph->place.line = line;
+  graph->place.column = column;
+}
+
+void tn_at_like(tn_value value) {
+  const tn_node *node = tn_node_of(value);
+  if (node) value.graph->place = (tn_place){node->file, node->text, node->line, node->column};
+}
+
+tn_value tn_graph_fail(tn_graph *graph, tn_status code, const char *format, ...) {
+  char text[900], all[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  if (graph->place.file)
+    snprintf(all, sizeof all, "%s:%d:%d: %s", graph->place.file, graph->place.line,
+             graph->place.column, text);
+  else
+    snprintf(all, sizeof all, "%s", text);
+  tn_fail(code, __FILE__, __LINE__, "%s", all);
+  if (graph->error == TN_OK) {
+    graph->error = code;
+    memcpy(graph->error_text, all, sizeof all);
+  }
+  return (tn_value){0};
+}
+
+tn_status tn_graph_error(tn_graph *graph) {
+  if (graph->error == TN_OK) return TN_OK;
+  return tn_fail(graph->error, __FILE__, __LINE__, "%s", graph->error_text);
+}
+
+void tn_graph_clear_error(tn_graph *graph) { graph->error = TN_OK; }
+size_t tn_graph_nodes(const tn_graph *graph) { return graph->n_nodes; }
+
+/* ---- Values ---- */
+
+const tn_node *tn_node_at(const tn_graph *graph, uint32_t node) { return graph->nodes[node]; }
+
+const tn_node *tn_node_of(tn_value value) {
+  return tn_ok(value) ? value.graph->nodes[value.node] : NULL;
+}
+
+tn_value tn_value_at(tn_graph *graph, uint32_t node, uint32_t port) {
+  return (tn_value){graph, node, port, graph->generation};
+}
+
+bool tn_ok(tn_value value) {
+  return value.graph && value.generation == value.graph->generation &&
+         value.node < value.graph->n_nodes &&
+         value.port < value.graph->nodes[value.node]->n_outputs;
+}
+
+tn_shape tn_shape_of(tn_value value) {
+  return tn_ok(value) ? value.graph->nodes[value.node]->shapes[value.port] : (tn_shape){0};
+}
+
+tn_dtype tn_dtype_of(tn_value value) {
+  return tn_ok(value) ? value.graph->nodes[value.node]->dtype : TN_F64;
+}
+
+bool tn_same(tn_value a, tn_value b) {
+  return a.graph == b.graph && a.node == b.node && a.port == b.port && a.generation == b.generation;
+}
+
+tn_edge tn_edge_of(tn_value value) { return (tn_edge){value.node, value.port}; }
+
+tn_graph *tn_common_graph(size_t n, const tn_value *values) {
+  tn_graph *graph = NULL;
+  for (size_t i = 0; i < n; ++i) {
+    if (!values[i].graph) return NULL; /* an error value: its error is already kept */
+    if (!graph) graph = values[i].graph;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (values[i].graph != graph) {
+      tn_graph_fail(graph, TN_EHANDLE, "a value of another graph was used (input %zu)", i + 1);
+      return NULL;
+    }
+    if (!tn_ok(values[i])) {
+      tn_graph_fail(graph, TN_EHANDLE,
+                    "a stale value was used (input %zu): the graph was reset since it was made", i + 1);
+      return NULL;
+    }
+  }
+  return graph;
+}
+
+/* ---- Nodes ---- */
+
+static uint64_t mix(uint64_t h, uint64_t x) {
+  h ^= x + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
+  h *= 0xff51afd7ed558ccdu;
+  return h ^ (h >> 32);
+}
+
+static uint64_t mix_bytes(uint64_t h, const void *data, size_t bytes) {
+  const unsigned char *p = data;
+  for (; bytes >= 8; bytes -= 8, p += 8) {
+    uint64_t word;
+    memcpy(&word, p, 8);
+    h = mix(h, word);
+  }
+  for (size_t i = 0; i < bytes; ++i) h = mix(h, p[i]);
+  return h;
+}
+
+static bool is_bound_leaf(const tn_node *node) {
+  return node->op->id == TN_OP_parameter || node->op->id == TN_OP_input ||
+         node->op->id == TN_OP_scalar;
+}
+
+static uint64_t hash_node(const tn_node *node) {
+  uint64_t h = mix(node->op->id, node->dtype), number;
+  memcpy(&number, &node->number, 8);
+  h = mix(mix(h, number), (uint64_t)(uintptr_t)node->table);
+  h = mix_bytes(h, node->integer, sizeof node->integer);
+  h = mix_bytes(h, node->mask, sizeof node->mask);
+  h = mix(h, node->out_mask);
+  for (uint32_t i = 0; i < node->n_inputs; ++i)
+    h = mix(h, ((uint64_t)node->inputs[i].node << 16) | node->inputs[i].port);
+  for (uint32_t i = 0; i < node->n_outputs; ++i)
+    h = mix_bytes(h, &node->shapes[i], sizeof node->shapes[i]);
+  if (node->data) h = mix_bytes(h, node->data, tn_shape_width(&node->shapes[0]) * sizeof(double));
+  if (node->call) {
+    h = mix(h, (uint64_t)(uintptr_t)node->call->field);
+    h = mix(h, node->call->output);
+    h = mix_bytes(h, node->call->power, sizeof node->call->power);
+  }
+  return h;
+}
+
+static bool equal_nodes(const tn_node *a, const tn_node *b) {
+  if (a->op != b->op || a->dtype != b->dtype || a->n_inputs != b->n_inputs ||
+      a->n_outputs != b->n_outputs || a->table != b->table || a->out_mask != b->out_mask)
+    return false;
+  if (memcmp(&a->number, &b->number, sizeof a->number) ||
+      memcmp(a->integer, b->integer, sizeof a->integer) ||
+      memcmp(a->mask, b->mask, sizeof a->mask))
+    return false;
+  for (uint32_t i = 0; i < a->n_inputs; ++i)
+    if (a->inputs[i].node != b->inputs[i].node || a->inputs[i].port != b->inputs[i].port) return false;
+  for (uint32_t i = 0; i < a->n_outputs; ++i)
+    if (!tn_shape_equal(&a->shapes[i], &b->shapes[i])) return false;
+  if (!a->data != !b->data || !a->call != !b->call) return false;
+  if (a->data && memcmp(a->data, b->data, tn_shape_width(&a->shapes[0]) * sizeof(double))) return false;
+  if (a->call && (a->call->field != b->call->field || a->call->output != b->call->output ||
+                  memcmp(a->call->power, b->call->power, sizeof a->call->power)))
+    return false;
+  return true;
+}
+
+tn_status tn_node_copy(tn_arena *arena, const tn_node *from, tn_node **out) {
+  tn_node *node = NULL;
+  void *p = NULL;
+  TN_TRY(tn_arena_take(arena, 1, sizeof *node, &node));
+  *node = *from;
+  TN_TRY(tn_arena_copy(arena, from->inputs, from->n_inputs, sizeof *from->inputs, &p));
+  node->inputs = p;
+  TN_TRY(tn_arena_copy(arena, from->shapes, from->n_outputs, sizeof *from->shapes, &p));
+  node->shapes = p;
+  TN_TRY(tn_arena_copy(arena, from->data, tn_shape_width(&from->shapes[0]), sizeof(double), &p));
+  node->data = p;
+  TN_TRY(tn_arena_copy(arena, from->name, from->name ? strlen(from->name) + 1 : 0, 1, &p));
+  node->name = p;
+  TN_TRY(tn_arena_copy(arena, from->call, 1, sizeof *from->call, &p));
+  node->call = p;
+  *out = node;
+  return TN_OK;
+}
+
+/* Doubles the node list and rebuilds the hash table at twice the nodes. */
+static tn_status make_room(tn_graph *graph) {
+  if (graph->n_nodes == graph->node_capacity) {
+    size_t capacity = graph->node_capacity ? 2 * graph->node_capacity : 256;
+    TN_TRY(tn_grow(&graph->nodes, graph->node_capacity, capacity, sizeof *graph->nodes));
+    graph->node_capacity = capacity;
+  }
+  if (2 * (graph->n_nodes + 1) <= graph->table_size) return TN_OK;
+  size_t size = graph->table_size ? 2 * graph->table_size : 1024;
+  uint32_t *table = NULL;
+  TN_TRY(TN_NEW(size, &table));
+  for (size_t i = 0; i < graph->n_nodes; ++i) {
+    size_t at = hash_node(graph->nodes[i]) & (size - 1);
+    while (table[at]) at = (at + 1) & (size - 1);
+    table[at] = (uint32_t)i + 1;
+  }
+  tn_free(&graph->table);
+  graph->table = table;
+  graph->table_size = size;
+  return TN_OK;
+}
+
+tn_value tn_node_make(tn_graph *graph, const tn_node *node) {
+  if (make_room(graph) != TN_OK) return tn_graph_fail(graph, TN_ENOMEM, "graph: out of memory");
+  size_t at = hash_node(node) & (graph->table_size - 1);
+  for (; graph->table[at]; at = (at + 1) & (graph->table_size - 1)) {
+    uint32_t i = graph->table[at] - 1;
+    if (!is_bound_leaf(node) && equal_nodes(graph->nodes[i], node)) return tn_value_at(graph, i, 0);
+  }
+  tn_node *copy = NULL;
+  if (tn_node_copy(&graph->arena, node, &copy) != TN_OK)
+    return tn_graph_fail(graph, TN_ENOMEM, "graph: out of memory");
+  copy->file = graph->place.file;
+  copy->text = graph->place.text;
+  copy->line = graph->place.line;
+  copy->column = graph->place.column;
+  graph->nodes[graph->n_nodes] = copy;
+  graph->table[at] = (uint32_t)++graph->n_nodes;
+  return tn_value_at(graph, (uint32_t)graph->n_nodes - 1, 0);
+}

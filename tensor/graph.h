@@ -1,0 +1,55 @@
+/* graph.h: the inside of a graph, shared by the files of tensor/ that build and compile nodes. */
+#ifndef TENSOR_GRAPH_H
+#define TENSOR_GRAPH_H
+
+#include "tensor/tensor.h"
+
+/* Memory that is freed as a whole. */
+typedef struct tn_arena_block {
+  struct tn_arena_block *next;
+  size_t used, capacity;
+} tn_arena_block;
+typedef struct tn_arena { tn_arena_block *block; } tn_arena;
+tn_status tn_arena_take(tn_arena *arena, size_t count, size_t size, void *out) TN_MUST_USE;
+tn_status tn_arena_copy(tn_arena *arena, const void *data, size_t count, size_t size, void *out)
+    TN_MUST_USE;
+void tn_arena_reset(tn_arena *arena); /* keeps one block */
+void tn_arena_free(tn_arena *arena);
+
+typedef struct tn_place { const char *file, *text; int line, column; } tn_place;
+
+/* What define-by-run keeps beside a node: the buffer bound to a leaf or made by tn_eval. */
+typedef struct tn_slot { tn_buffer *bound, *result[1]; } tn_slot;
+
+#define TN_MAX_AXES 64
+struct tn_graph {
+  uint32_t generation;
+  tn_arena arena;
+  tn_node **nodes; /* node i */
+  size_t n_nodes, node_capacity;
+  uint32_t *table; /* hash to node + 1; power of two */
+  size_t table_size;
+  char *axis_name[TN_MAX_AXES]; /* axis a is entry a - 1 */
+  size_t n_axes;
+  tn_place place;
+  tn_status error;
+  char error_text[1024];
+  const tn_jet_table **jet_tables;
+  size_t n_jet_tables;
+  struct tn_result *results; /* of tn_eval and tn_bind, see eval.c */
+  size_t n_results;
+};
+
+void tn_results_clear(tn_graph *graph); /* eval.c */
+
+/* Adds a node, or finds the equal one. The pointers in `node` may be temporary. Value: its port 0. */
+tn_value tn_node_make(tn_graph *graph, const tn_node *node);
+/* Copies a node and all that it points to into an arena. */
+tn_status tn_node_copy(tn_arena *arena, const tn_node *from, tn_node **out) TN_MUST_USE;
+/* The graph of n values if all are good and of one graph; else NULL, with the error kept. */
+tn_graph *tn_common_graph(size_t n, const tn_value *values);
+tn_edge tn_edge_of(tn_value value);
+tn_shape tn_shape_without_points(tn_shape shape);
+tn_shape tn_shape_with_points(tn_shape fixed, tn_axis axis);
+
+#endif
