@@ -1,0 +1,17 @@
+/* vjp.h: the reverse rule of every operation. */
+#ifndef AUTOGRAD_VJP_H
+#define AUTOGRAD_VJP_H
+
+#include "autograd/structure.h"
+
+/* A cotangent, and the mask below a `where` outside of which it is zero by structure (absent: none). */
+typedef struct ag_cotangent { tn_value value, mask; } ag_cotangent;
+
+typedef bool (*ag_wanted)(void *context, tn_edge input);
+typedef void (*ag_accumulate)(void *context, tn_edge input, ag_cotangent g);
+
+/* Given the cotangents of a node's ports (absent: zero), hands those of its wanted inputs to `accumulate`. */
+tn_status ag_node_vjp(tn_graph *graph, uint32_t node, const ag_cotangent *out, void *context,
+                      ag_wanted wanted, ag_accumulate accumulate) TN_MUST_USE;
+
+#endif
