@@ -159,8 +159,8 @@ static tn_status structural(const transform *t, const tn_node *node, tn_jet *con
       }
       own[k] = ag_fit(ag_present(v) ? v : ag_constant_like(like, 0), want);
     }
-    tn_shape value = tn_shape_of(in[0]->channel[0]);
-    size_t shift = tn_shape_batched(&value) && !batched;
+    tn_edge e = node->inputs[0]; /* axis numbers are those of the body, where points come first */
+    size_t shift = tn_shape_batched(&tn_node_at(t->graph, e.node)->shapes[e.port]) && !batched;
     size_t at = (size_t)node->integer[0] - shift;
     switch (node->op->id) {
     case TN_OP_sum: y->channel[c] = tn_sum(own[0], at); break;

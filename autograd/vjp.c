@@ -151,15 +151,21 @@ static bool want_any(const rule_site *s, uint32_t first, uint64_t mask) {
   return any;
 }
 
-/* Coefficients of tables are data: a derivative by them is refused by name. */
-static bool coefficients_free(const rule_site *s, uint32_t first) {
-  for (uint32_t k = first; k < s->node->n_inputs; ++k)
-    if (want(s, k)) {
-      tn_graph_fail(s->graph, TN_EUNSUPPORTED,
-                    "%s: no derivative by a coefficient of the operator (input %u); resolve in separate "
-                    "mode, where coefficients multiply channels outside", s->node->op->name, k);
-      return false;
-    }
+/* Coefficients of tables are data: a derivative by one is refused by name, where it is not zero because no
+ * cotangent meets a term that holds it. */
+static bool coefficients_free(const rule_site *s, uint32_t first, const tn_jet *g) {
+  const tn_jet_table *t = s->node->table;
+  for (size_t i = 0; i < t->n_terms; ++i) {
+    const tn_jet_term *term = &t->terms[i];
+    int out = s->node->op->id == TN_OP_jet_mulT ? term->c : term->a;
+    if (term->coefficient < 0 || !ag_present(g->channel[out])) continue;
+    if (!want(s, first + (uint32_t)term->coefficient)) continue;
+    tn_graph_fail(s->graph, TN_EUNSUPPORTED,
+                  "%s: no derivative by a coefficient of the operator (number %d); resolve in separate "
+                  "mode, where coefficients multiply channels outside", s->node->op->name,
+                  term->coefficient);
+    return false;
+  }
   return true;
 }
 
@@ -203,7 +209,7 @@ static void jet_unary(const rule_site *s, tn_jet *g, tn_value mask) {
   tn_jet z, w, zbar;
   bool wanted[TN_MAX_CHANNELS];
   uint32_t n = (uint32_t)ag_take_jet(s->node, s->node->mask[0], s->in, &z);
-  if (!coefficients_free(s, n)) return;
+  if (!coefficients_free(s, n, g)) return;
   z.coefficients = g->coefficients = s->in + n;
   wanted_channels(s->node->mask[0], wanted);
   tn_op_id op = (tn_op_id)s->node->integer[0];
@@ -217,7 +223,7 @@ static void jet_product(const rule_site *s, tn_jet *g, tn_value mask) {
   bool wanted[TN_MAX_CHANNELS];
   uint32_t n = (uint32_t)ag_take_jet(s->node, s->node->mask[0], s->in, &a);
   uint32_t m = n + (uint32_t)ag_take_jet(s->node, s->node->mask[1], s->in + n, &b);
-  if (!coefficients_free(s, m)) return;
+  if (!coefficients_free(s, m, g)) return;
   a.coefficients = b.coefficients = g->coefficients = s->in + m;
   bool adjoint = s->node->op->id == TN_OP_jet_mulT;
   if (want_any(s, 0, s->node->mask[0])) {

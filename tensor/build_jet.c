@@ -409,7 +409,18 @@ static tn_status rebuild_jet(const tn_node *node, const tn_value *in, tn_jet *y)
 }
 
 static tn_value rebuild_one(tn_graph *graph, uint32_t index, const tn_node *node, const tn_value *in) {
-  const int64_t *k = node->integer;
+  /* An input that loses the point axis moves the numbers of the axes behind it. */
+  int64_t k[4];
+  memcpy(k, node->integer, sizeof k);
+  tn_shape now = tn_shape_of(node->n_inputs ? in[0] : (tn_value){0});
+  if (node->n_inputs && node->op->id != TN_OP_jet_outer) {
+    tn_edge e = node->inputs[0];
+    bool lost = tn_shape_batched(&tn_node_at(graph, e.node)->shapes[e.port]) && !tn_shape_batched(&now);
+    if (lost && k[0] == 0 && node->op->id == TN_OP_sum)
+      return tn_graph_fail(graph, TN_EUNSUPPORTED, "a sum over points cannot lose its points");
+    if (lost && node->op->id != TN_OP_jet_lin) --k[0];
+    if (lost && node->op->id == TN_OP_transpose) --k[1];
+  }
   switch (node->op->id) {
   case TN_OP_where: return tn_where(in[0], in[1], in[2]);
   case TN_OP_not: return tn_not(in[0]);

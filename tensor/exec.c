@@ -174,7 +174,15 @@ size_t tn_exec_bytes(const tn_exec *exec) { return exec->bytes; }
 
 tn_status tn_exec_bind(tn_exec *exec, tn_value leaf, tn_buffer *buffer) {
   uint32_t i;
-  if (!tn_program_leaf(exec->program, leaf, &i)) return TN_OK;
+  const tn_program *p = exec->program;
+  if (!tn_program_leaf(p, leaf, &i)) {
+    for (size_t k = 0; leaf.graph == p->graph && leaf.generation == p->generation && k < p->n_idle; ++k)
+      if (p->idle[k] == leaf.node) {
+        exec->offered[p->idle_axis[k]] = tn_buffer_extent(buffer, 0);
+        exec->has_offer[p->idle_axis[k]] = true;
+      }
+    return TN_OK;
+  }
   const tn_node *node = exec->program->nodes[i];
   const tn_shape *shape = &node->shapes[0];
   if (node->op->id != TN_OP_parameter && node->op->id != TN_OP_input)
@@ -224,6 +232,11 @@ static tn_status find_extents(tn_exec *exec) {
     extent[axis] = n;
     known[axis] = true;
   }
+  for (tn_axis axis = 1; axis <= TN_MAX_AXES; ++axis)
+    if (!known[axis] && exec->has_offer[axis]) {
+      extent[axis] = exec->offered[axis];
+      known[axis] = true;
+    }
   for (size_t i = 0; i < p->n_ports; ++i)
     if (p->layout[i].axis && !known[p->layout[i].axis])
       return TN_FAIL(TN_ESTATE, "run: no input is bound on point axis %u, its extent is unknown",

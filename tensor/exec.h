@@ -21,6 +21,8 @@ struct tn_exec {
   double *number;          /* of each scalar node */
   size_t extent[TN_MAX_AXES + 1]; /* of each point axis, by id */
   bool extent_known[TN_MAX_AXES + 1];
+  size_t offered[TN_MAX_AXES + 1]; /* extents of inputs that were bound but do not occur */
+  bool has_offer[TN_MAX_AXES + 1];
   tn_slab *slabs;
   size_t n_slabs;
   int32_t *slab_of;        /* of each port; -1: without points */

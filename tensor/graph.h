@@ -21,7 +21,7 @@ typedef struct tn_place { const char *file, *text; int line, column; } tn_place;
 /* What define-by-run keeps beside a node: the buffer bound to a leaf or made by tn_eval. */
 typedef struct tn_slot { tn_buffer *bound, *result[1]; } tn_slot;
 
-#define TN_MAX_AXES 64
+#define TN_MAX_AXES 256
 struct tn_graph {
   uint32_t generation;
   tn_arena arena;

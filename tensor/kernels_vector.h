@@ -42,7 +42,7 @@ typedef float m_f32 __attribute__((vector_size(VECTOR_BYTES), may_alias, aligned
 
 #define INLINE static inline __attribute__((always_inline, unused))
 
-/* Besides the obvious: any: some lane is set. at_most, at_least: x limited by c; a NaN in x stays. */
+/* Besides the obvious: mask: of bytes that are 0 or not. any: some lane is set. at_most, at_least: x limited by c; a NaN in x stays. */
 INLINE double fma1_f64(double a, double b, double c) { return __builtin_fma(a, b, c); }
 INLINE float fma1_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
@@ -69,6 +69,16 @@ INLINE v_f64 at_most_f64(v_f64 x, v_f64 c) { return (v_f64)_mm256_min_pd((__m256
 INLINE v_f32 at_most_f32(v_f32 x, v_f32 c) { return (v_f32)_mm256_min_ps((__m256)c, (__m256)x); }
 INLINE v_f64 at_least_f64(v_f64 x, v_f64 c) { return (v_f64)_mm256_max_pd((__m256d)c, (__m256d)x); }
 INLINE v_f32 at_least_f32(v_f32 x, v_f32 c) { return (v_f32)_mm256_max_ps((__m256)c, (__m256)x); }
+INLINE i_f64 mask_f64(const uint8_t *bytes) {
+  int32_t four;
+  memcpy(&four, bytes, sizeof four);
+  return (i_f64)_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four)) != splat_i_f64(0);
+}
+INLINE i_f32 mask_f32(const uint8_t *bytes) {
+  int64_t eight;
+  memcpy(&eight, bytes, sizeof eight);
+  return (i_f32)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(eight)) != splat_i_f32(0);
+}
 INLINE bool any_f64(i_f64 mask) { return _mm256_movemask_pd((__m256d)mask) != 0; }
 INLINE bool any_f32(i_f32 mask) { return _mm256_movemask_ps((__m256)mask) != 0; }
 #else
@@ -100,6 +110,10 @@ INLINE v_f64 at_most_f64(v_f64 x, v_f64 c) { return select_f64(x > c, c, x); }
 INLINE v_f32 at_most_f32(v_f32 x, v_f32 c) { return select_f32(x > c, c, x); }
 INLINE v_f64 at_least_f64(v_f64 x, v_f64 c) { return select_f64(x < c, c, x); }
 INLINE v_f32 at_least_f32(v_f32 x, v_f32 c) { return select_f32(x < c, c, x); }
+INLINE i_f64 mask_f64(const uint8_t *bytes) { return (i_f64){-!!bytes[0], -!!bytes[1]}; }
+INLINE i_f32 mask_f32(const uint8_t *bytes) {
+  return (i_f32){-!!bytes[0], -!!bytes[1], -!!bytes[2], -!!bytes[3]};
+}
 INLINE bool any_f64(i_f64 mask) { return (mask[0] | mask[1]) != 0; }
 INLINE bool any_f32(i_f32 mask) { return (mask[0] | mask[1] | mask[2] | mask[3]) != 0; }
 #endif

@@ -73,6 +73,22 @@ static tn_status copy_nodes(tn_program *p, tn_graph *graph, size_t n, const tn_v
   return status;
 }
 
+static tn_status note_idle_inputs(tn_program *p, const tn_graph *graph) {
+  size_t count = 0;
+  for (size_t i = 0; i < graph->n_nodes; ++i) count += graph->nodes[i]->op->id == TN_OP_input;
+  TN_TRY(tn_arena_take(&p->arena, count, sizeof *p->idle, &p->idle));
+  TN_TRY(tn_arena_take(&p->arena, count, sizeof *p->idle_axis, &p->idle_axis));
+  for (size_t i = 0, at = 0; i < graph->n_nodes; ++i) {
+    while (at < p->n_nodes && p->from[at] < i) ++at;
+    const tn_node *node = graph->nodes[i];
+    if (node->op->id != TN_OP_input || !tn_shape_batched(&node->shapes[0])) continue;
+    if (at < p->n_nodes && p->from[at] == i) continue;
+    p->idle[p->n_idle] = (uint32_t)i;
+    p->idle_axis[p->n_idle++] = node->shapes[0].axis[0];
+  }
+  return TN_OK;
+}
+
 static tn_status check_node(const tn_node *node) {
   char place[512] = "";
   if (node->file) snprintf(place, sizeof place, "%s:%d:%d: ", node->file, node->line, node->column);
@@ -199,6 +215,7 @@ tn_status tn_compile(tn_graph *graph, size_t n, const tn_value *outputs, tn_prog
   p->graph = graph;
   p->generation = graph->generation;
   tn_status status = copy_nodes(p, graph, n, outputs);
+  if (status == TN_OK) status = note_idle_inputs(p, graph);
   if (status == TN_OK) status = lay_out(p);
   if (status == TN_OK) status = make_phases(p);
   if (status == TN_OK) status = plan_jets(p);

@@ -37,6 +37,9 @@ struct tn_program {
   uint32_t generation;
   uint32_t *from;      /* node of the graph */
   size_t n_trainable;  /* scalars in its parameters */
+  size_t n_idle;       /* inputs of the graph that do not occur, but lie on a point axis: binding one */
+  uint32_t *idle;      /* tells the extent of an axis on which only structural numbers are left */
+  tn_axis *idle_axis;
 };
 
 bool tn_is_reduction(const tn_program *program, size_t node); /* sums over points */
