@@ -1,0 +1,244 @@
+/* audit_set.c: pn_audit_new: the numbers of a training step as one program, for validate/ to judge.
+ *
+ * Residuals are resolved together, folded and shared, as in training; loss and gradients are built on them.
+ * The unknowns and the single derivatives, which training never forms by themselves, are resolved apart and
+ * without folding. Points are few: a replay in multiple precision keeps every node.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "pinn/result.h"
+#include "pinn/values.h"
+
+enum { STANDARD_POINTS = 64 };
+
+typedef struct audit {
+  pn_audit_set set; /* first: what the caller sees */
+  pn_model *model;
+  pn_sites *sites;
+  pn_scopes *scopes;
+  pn_feed feed;
+  pn_weights_buffer weights;
+  tn_value *raw, *out; /* of the outputs, before and after resolving; owned */
+  size_t capacity;
+} audit;
+
+static tn_status add(audit *a, tn_value value, const char *kind, const char *x, const char *y, size_t k) {
+  pn_audit_set *s = &a->set;
+  size_t n = s->n_outputs;
+  if (n == a->capacity) {
+    size_t more = 2 * n + 32;
+    TN_TRY(tn_grow(&s->names, n, more, sizeof *s->names));
+    TN_TRY(tn_grow(&a->raw, n, more, sizeof *a->raw));
+    TN_TRY(tn_grow(&a->out, n, more, sizeof *a->out));
+    a->capacity = more;
+  }
+  if (k > 0) snprintf(s->names[n], sizeof s->names[n], "%s%s %zu", x, y, k);
+  else snprintf(s->names[n], sizeof s->names[n], "%s%s%s", kind, x, y);
+  a->raw[n] = a->out[n] = value;
+  s->n_outputs = n + 1;
+  return TN_OK;
+}
+
+/* ---- Outputs ------------------------------------------------------------------------------------ */
+
+static tn_status add_residuals(audit *a) {
+  for (size_t m = 0; m < a->sites->n_terms; ++m) {
+    const pn_term_sites *t = &a->sites->terms[m];
+    size_t count = 0;
+    for (size_t k = 0; k < t->n_sites; ++k) {
+      pn_scope *scope = NULL;
+      TN_TRY(pn_scopes_at(a->scopes, t->site[k], &scope));
+      for (size_t r = 0; r < t->term->n_relations; ++r) {
+        tn_value value = {0};
+        TN_TRY(pn_lower_relation(scope, &t->term->relations[r], &value));
+        bool alone = t->n_sites * t->term->n_relations == 1;
+        TN_TRY(add(a, value, "", t->term->name, "", alone ? 0 : ++count));
+      }
+      TN_TRY(pn_scopes_mean(a->scopes, t->site[k]));
+    }
+  }
+  return TN_OK;
+}
+
+/* "net u_xx" of a call of a network. */
+static tn_status add_call(audit *a, uint32_t node, const pn_net *net, const tn_call *call) {
+  const pn_problem *p = a->model->problem;
+  char name[48];
+  size_t n = 0;
+  for (size_t j = 0; j < net->n_in; ++j) {
+    for (unsigned k = 0; k < call->power[j] && n < 40; ++k)
+      n += (size_t)snprintf(name + n, sizeof name - n, "%s%.8s", n == 0 ? "_" : "",
+                            p->coordinates[net->of[j]].name);
+  }
+  name[n] = '\0';
+  return add(a, tn_value_at(a->model->graph, node, 0), "net ", p->unknowns[net->unknown[call->output]].name,
+             name, 0);
+}
+
+/* Every call of a network that is in the graph now, once a name. */
+static tn_status add_calls(audit *a, size_t n_nodes) {
+  size_t first = a->set.n_outputs;
+  for (uint32_t i = 0; i < n_nodes; ++i) {
+    const tn_node *node = tn_node_at(a->model->graph, i);
+    if (node == NULL || node->call == NULL) continue;
+    for (size_t k = 0; k < a->model->n_nets; ++k) {
+      const pn_net *net = &a->model->nets[k];
+      if (node->call->field != net->field) continue;
+      TN_TRY(add_call(a, i, net, node->call));
+      size_t last = a->set.n_outputs - 1;
+      for (size_t j = first; j < last; ++j) {
+        if (strcmp(a->set.names[j], a->set.names[last]) != 0) continue;
+        a->set.n_outputs = last; /* known from other points */
+        break;
+      }
+    }
+  }
+  return TN_OK;
+}
+
+static tn_status add_unknowns(audit *a) {
+  const pn_problem *p = a->model->problem;
+  for (size_t i = 0; i < p->n_unknowns; ++i) {
+    for (size_t s = 0; s < a->sites->n_sites; ++s) {
+      uint32_t bits = pn_item_depends(p, &(pn_item){.kind = PN_ITEM_UNKNOWN, .unknown = i});
+      pn_scope *scope = NULL;
+      tn_value value = {0};
+      if (a->sites->sites[s].piece != NULL && a->sites->sites[s].piece->n_fixed > 0) continue;
+      if ((bits & ~a->sites->sites[s].free_) != 0) continue;
+      TN_TRY(pn_scopes_at(a->scopes, s, &scope));
+      TN_TRY(pn_lower_unknown(scope, i, &value));
+      TN_TRY(add(a, value, "", p->unknowns[i].name, "", 0));
+      break;
+    }
+  }
+  return TN_OK;
+}
+
+/* The loss of the residuals first .. last - 1 of out, and its gradients. */
+static tn_status add_loss(audit *a, size_t first, size_t last) {
+  pn_model *m = a->model;
+  tn_value loss = tn_const(m->graph, m->dtype, 0), *leaf = NULL, *gradient = NULL;
+  for (size_t k = first; k < last; ++k)
+    loss = tn_add(loss, tn_mean(tn_square(a->out[k])));
+  tn_status status = TN_NEW(m->n_blocks, &leaf);
+  if (status == TN_OK) status = TN_NEW(m->n_blocks, &gradient);
+  for (size_t i = 0; status == TN_OK && i < m->n_blocks; ++i)
+    leaf[i] = m->blocks[i].leaf;
+  if (status == TN_OK) status = ag_grad(loss, m->n_blocks, leaf, gradient);
+  a->set.loss = a->set.n_outputs;
+  if (status == TN_OK) status = add(a, loss, "", "loss", "", 0);
+  a->set.first_gradient = a->set.n_outputs;
+  a->set.n_gradients = m->n_blocks;
+  for (size_t i = 0; status == TN_OK && i < m->n_blocks; ++i)
+    status = add(a, gradient[i], "gradient ", m->blocks[i].name, "", 0);
+  tn_free(&leaf);
+  tn_free(&gradient);
+  return status;
+}
+
+static tn_status build(audit *a) {
+  tn_graph *graph = a->model->graph;
+  const ag_resolve_options separate = {.separate = true};
+  TN_TRY(add_residuals(a));
+  size_t residuals = a->set.n_outputs, n_nodes = tn_graph_nodes(graph);
+  TN_TRY(ag_resolve(graph, residuals, a->raw, NULL, a->out, NULL));
+  TN_TRY(add_unknowns(a));
+  TN_TRY(add_calls(a, n_nodes));
+  size_t n = a->set.n_outputs - residuals;
+  TN_TRY(ag_resolve(graph, n, a->raw + residuals, &separate, a->out + residuals, NULL));
+  TN_TRY(add_loss(a, 0, residuals));
+  return tn_compile(graph, a->set.n_outputs, a->out, &a->set.program);
+}
+
+/* ---- Bindings ----------------------------------------------------------------------------------- */
+
+static tn_status set_weights(audit *a, const pn_audit_options *o) {
+  double *theta = NULL;
+  pn_saved *saved = NULL;
+  TN_TRY(TN_NEW(a->model->n_theta, &theta));
+  tn_status status = o->weights != NULL ? pn_saved_open(o->weights, &saved)
+                                        : pn_scale_unknowns(a->scopes, NULL);
+  if (status == TN_OK)
+    status = saved != NULL ? pn_saved_weights(saved, a->model, theta)
+                           : pn_model_init(a->model, o->seed, theta);
+  if (status == TN_OK) status = pn_theta_new(a->model, &a->weights);
+  if (status == TN_OK) status = pn_theta_set(a->model, &a->weights, theta);
+  pn_saved_free(&saved);
+  tn_free(&theta);
+  return status;
+}
+
+static tn_status bind(audit *a) {
+  pn_audit_set *s = &a->set;
+  const pn_model *m = a->model;
+  size_t n_unknowns = m->problem->n_unknowns, capacity = m->n_blocks + a->feed.n + n_unknowns;
+  TN_TRY(TN_NEW(capacity, &s->leaves));
+  TN_TRY(TN_NEW(capacity, &s->buffers));
+  TN_TRY(TN_NEW(capacity, &s->numbers));
+  for (size_t i = 0; i < m->n_blocks; ++i) {
+    s->leaves[s->n_leaves] = m->blocks[i].leaf;
+    s->buffers[s->n_leaves++] = a->weights.block[i];
+  }
+  for (size_t i = 0; i < a->feed.n; ++i) {
+    s->leaves[s->n_leaves] = a->feed.leaf[i];
+    s->buffers[s->n_leaves++] = a->feed.buffer[i];
+  }
+  for (size_t i = 0; i < n_unknowns; ++i) {
+    if (!tn_ok(m->unknown_scale_leaf[i])) continue;
+    s->leaves[s->n_leaves] = m->unknown_scale_leaf[i];
+    s->numbers[s->n_leaves++] = m->unknown_scale[i];
+  }
+  return TN_OK;
+}
+
+static tn_status fill(audit *a, pn_problem *problem, const pn_audit_options *o) {
+  bool *skip = NULL;
+  TN_TRY(pn_model_new(problem, o->dtype, &a->model));
+  TN_TRY(TN_NEW(problem->n_conditions, &skip));
+  for (size_t i = 0; i < problem->n_conditions; ++i)
+    skip[i] = pn_model_is_hard(a->model, &problem->conditions[i]);
+  tn_status status = pn_sites_new(problem, a->model->n_theta, skip, &a->sites);
+  tn_free(&skip);
+  TN_TRY(status);
+  size_t points = o->points > 0 ? o->points : STANDARD_POINTS;
+  for (size_t i = 0; i < a->sites->n_sites; ++i) {
+    if (a->sites->sites[i].free_ != 0) a->sites->sites[i].wanted = points;
+  }
+  a->sites->interior = points;
+  TN_TRY(pn_scopes_new(a->model, a->sites, &a->scopes));
+  TN_TRY(build(a));
+  const pn_draw draw = {PN_DRAW_CHECK, o->seed, 0, 0, 1};
+  TN_TRY(pn_sites_draw(a->sites, &draw));
+  TN_TRY(pn_feed_all(&a->feed, a->scopes, a->sites, 0, 0));
+  TN_TRY(set_weights(a, o));
+  return bind(a);
+}
+
+tn_status pn_audit_new(pn_problem *problem, const pn_audit_options *options, pn_audit_set **out) {
+  audit *a = NULL;
+  *out = NULL;
+  TN_TRY(TN_NEW(1, &a));
+  *out = &a->set;
+  tn_status status = fill(a, problem, options);
+  if (status != TN_OK) pn_audit_free(out);
+  return status;
+}
+
+void pn_audit_free(pn_audit_set **set) {
+  if (*set == NULL) return;
+  audit *a = (audit *)*set;
+  tn_program_free(&a->set.program);
+  tn_free(&a->set.names);
+  tn_free(&a->set.leaves);
+  tn_free(&a->set.buffers);
+  tn_free(&a->set.numbers);
+  tn_free(&a->raw);
+  tn_free(&a->out);
+  pn_feed_clear(&a->feed);
+  if (a->model != NULL) pn_theta_free(a->model, &a->weights);
+  pn_scopes_free(&a->scopes);
+  pn_sites_free(&a->sites);
+  pn_model_free(&a->model);
+  tn_free(set);
+}

@@ -1,0 +1,344 @@
+/* banner.c: what pinn solve prints, in 80 columns.
+ *
+ * First everything that was chosen (nothing is silent), then a table with one line for about a tenth of a
+ * stage, then why it stopped, what fresh points say, and the verdict. A watched terminal also gets a line
+ * after two seconds of silence.
+ */
+#include "pinn/banner.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WIDTH = 80, LABEL = 11 };
+
+/* label in the first LABEL columns, then text broken at spaces, indented by `indent`. */
+static void put_wrapped(FILE *out, const char *label, size_t indent, const char *text) {
+  size_t column = (size_t)fprintf(out, "%-*s", LABEL, label);
+  while (column < indent)
+    column += (size_t)fprintf(out, " ");
+  bool first = true;
+  while (*text != '\0') {
+    size_t n = strcspn(text, " \n");
+    if (!first && column + n + 1 > WIDTH && n > 0) {
+      fprintf(out, "\n%*s", (int)indent, "");
+      column = indent;
+      first = true;
+    }
+    if (n > 0) {
+      fprintf(out, "%s%.*s", first ? "" : " ", (int)n, text);
+      column += n + !first;
+      first = false;
+    }
+    text += n;
+    if (*text == '\n') {
+      fprintf(out, "\n%*s", (int)indent, "");
+      column = indent;
+      first = true;
+    }
+    if (*text != '\0') ++text;
+    while (!first && *text == ' ') { /* several spaces stay together */
+      fputc(' ', out);
+      ++column;
+      ++text;
+    }
+  }
+  fputc('\n', out);
+}
+
+static tn_status put_text(FILE *out, const char *label, pn_text *text) {
+  TN_TRY(pn_text_status(text));
+  put_wrapped(out, label, LABEL, text->text != NULL ? text->text : "");
+  pn_text_free(text);
+  return TN_OK;
+}
+
+/* ---- Before the first step ----------------------------------------------------------------------- */
+
+/* One relation: name, text, where, and (at the right edge) a count of points or another word. */
+static void put_relation(FILE *out, const char *label, size_t name_width, const char *name,
+                         const char *text, const char *right) {
+  size_t indent = LABEL + name_width + 2, n = strlen(text), r = strlen(right);
+  if (indent + n + 2 + r <= WIDTH) {
+    fprintf(out, "%-*s%-*s  %s%*s\n", LABEL, label, (int)name_width, name, text,
+            (int)(r > 0 ? WIDTH - indent - n : 0), right);
+    return;
+  }
+  char head[96];
+  snprintf(head, sizeof head, "%-*s%-*s", LABEL, label, (int)name_width, name);
+  put_wrapped(out, head, indent, text);
+  if (r > 0) fprintf(out, "%*s\n", WIDTH, right);
+}
+
+static tn_status put_term(pn_run *run, FILE *out, const char *label, const pn_term *term,
+                          size_t name_width) {
+  const pn_sites *sites = pn_training_sites(run->training);
+  for (size_t r = 0; r < term->n_relations; ++r) {
+    pn_expr *zero = NULL;
+    char *text = NULL, right[64] = "", number[32];
+    if (r > 0 && term->relations[r].whole == term->relations[r - 1].whole) continue; /* of one vector */
+    TN_TRY(pn_zero_form(run->problem, &term->relations[r], &zero));
+    TN_TRY(pn_expr_print(run->problem->arena, zero, run->problem->coordinate_names, &text));
+    pn_text line = {0};
+    pn_put(&line, text);
+    if (term->region != NULL) pn_putf(&line, "   %s %s", term->where == PN_ON ? "on" : "in", term->region);
+    if (r + 1 == term->n_relations || term->relations[r + 1].whole == term->relations[r].whole) {
+      if (pn_model_is_hard(run->model, term)) snprintf(right, sizeof right, "built in");
+      for (size_t m = 0; m < sites->n_terms; ++m) {
+        size_t points = pn_term_points(sites, m);
+        if (sites->terms[m].term == term)
+          snprintf(right, sizeof right, "%s point%s", pn_grouped(points, number), points == 1 ? "" : "s");
+      }
+    }
+    TN_TRY(pn_text_status(&line));
+    put_relation(out, r == 0 ? label : "", name_width, r == 0 ? term->name : "", line.text, right);
+    pn_text_free(&line);
+  }
+  return TN_OK;
+}
+
+static tn_status put_terms(pn_run *run, FILE *out) {
+  const pn_problem *p = run->problem;
+  size_t width = 8;
+  for (size_t i = 0; i < p->n_equations; ++i)
+    if (strlen(p->equations[i].name) > width) width = strlen(p->equations[i].name);
+  for (size_t i = 0; i < p->n_conditions; ++i)
+    if (strlen(p->conditions[i].name) > width) width = strlen(p->conditions[i].name);
+  if (width > 24) width = 24;
+  for (size_t i = 0; i < p->n_equations; ++i)
+    TN_TRY(put_term(run, out, i == 0 ? "equation" : "", &p->equations[i], width));
+  for (size_t i = 0; i < p->n_conditions; ++i)
+    TN_TRY(put_term(run, out, i == 0 ? "condition" : "", &p->conditions[i], width));
+  return TN_OK;
+}
+
+static tn_status put_constants(const pn_run *run, FILE *out) {
+  const pn_problem *p = run->problem;
+  pn_text text = {0};
+  for (size_t i = 0; i < p->n_constants; ++i) {
+    char number[32];
+    snprintf(number, sizeof number, "%.6g", p->constants[i].value);
+    pn_putf(&text, "%s%s = %s", i > 0 ? ", " : "", p->constants[i].name, number);
+  }
+  return p->n_constants > 0 ? put_text(out, "constants", &text) : TN_OK;
+}
+
+static tn_status put_scales(const pn_run *run, FILE *out) {
+  const pn_problem *p = run->problem;
+  const char *const *texts = NULL;
+  size_t n = pn_training_scales(run->training, &texts);
+  pn_text text = {0};
+  for (size_t c = 0; c < p->n_coordinates; ++c)
+    pn_putf(&text, "%s%s", c > 0 ? ", " : "", p->coordinates[c].name);
+  pn_put(&text, " to [-1, 1]");
+  for (size_t i = 0; i < n; ++i) {
+    if (texts[i] != NULL && texts[i][0] != '\0') pn_putf(&text, "; %s", texts[i]);
+  }
+  return put_text(out, "scaled", &text);
+}
+
+static void put_duration(pn_text *text, double seconds) {
+  if (seconds < 99.5) pn_putf(text, "%d s", (int)ceil(seconds));
+  else pn_putf(text, "%d min", (int)ceil(seconds / 60));
+}
+
+static tn_status put_plan_line(const pn_run *run, FILE *out) {
+  const pn_plan *plan = pn_training_plan(run->training);
+  const pn_loss *loss = pn_training_loss(run->training);
+  double steps = 0, bytes = (double)pn_loss_bytes(loss);
+  double n = (double)run->model->n_theta;
+  for (size_t i = 0; i < plan->n; ++i) {
+    steps += (double)plan->stages[i].stage.steps;
+    if (plan->stages[i].class_->flags & PN_OPT_DENSE) bytes += 8 * n * n;
+  }
+  pn_text text = {0};
+  pn_put_plan(&text, plan);
+  size_t threads = tn_pool_threads(run->pool);
+  pn_putf(&text, "; cpu (%s), %zu thread%s, %s, seed %llu; up to ", tn_isa(), threads,
+          threads == 1 ? "" : "s", pn_precision_name(run->model->dtype), (unsigned long long)run->seed);
+  double seconds = steps * pn_training_step_seconds(run->training);
+  put_duration(&text, run->limit > 0 && run->limit < seconds ? run->limit : seconds);
+  pn_putf(&text, ", %d MiB", (int)ceil(bytes / (1 << 20)));
+  return put_text(out, "plan", &text);
+}
+
+static void put_head(FILE *out, pn_text *line) {
+  put_wrapped(out, line->text != NULL ? line->text : "", 0, "");
+}
+
+/* How many columns of terms fit beside the errors, and whether one for the largest of the rest follows. */
+typedef struct columns {
+  size_t errors, terms;
+  bool rest;
+} columns;
+
+static columns choose_columns(const pn_run *run) {
+  const pn_sites *sites = pn_training_sites(run->training);
+  columns c = {0, sites->n_terms, false};
+  for (size_t i = 0; i < run->problem->n_unknowns; ++i)
+    c.errors += run->problem->unknowns[i].exact != NULL;
+  if (c.errors > 3) c.errors = 3;
+  if (c.errors + c.terms > 5) {
+    c.terms = 5 - c.errors - 1;
+    c.rest = true;
+  }
+  return c;
+}
+
+static void put_table_head(const pn_run *run, FILE *out) {
+  const pn_sites *sites = pn_training_sites(run->training);
+  columns c = choose_columns(run);
+  fprintf(out, "%-14s%8s%9s", "stage", "step", "loss");
+  for (size_t m = 0; m < c.terms; ++m)
+    fprintf(out, " %8.8s", sites->terms[m].term->name);
+  if (c.rest) fprintf(out, " %8s", "others");
+  for (size_t i = 0, shown = 0; shown < c.errors; ++i) {
+    char head[32];
+    if (run->problem->unknowns[i].exact == NULL) continue;
+    snprintf(head, sizeof head, "error %.2s", run->problem->unknowns[i].name);
+    fprintf(out, " %8s", head);
+    ++shown;
+  }
+  fprintf(out, "   left\n");
+}
+
+tn_status pn_banner_start(pn_run *run, FILE *out) {
+  const pn_problem *p = run->problem;
+  if (out == NULL) return TN_OK;
+  pn_text text = {0};
+  pn_putf(&text, "pinn %s   %s   %s", pn_version(), p->source.file, p->title != NULL ? p->title : "");
+  TN_TRY(pn_text_status(&text));
+  put_head(out, &text);
+  pn_text_free(&text);
+  for (size_t i = 0; i < run->model->n_nets; ++i) {
+    pn_put_network(&text, run->model, &run->model->nets[i]);
+    pn_putf(&text, ", %s", pn_precision_name(run->model->dtype));
+    TN_TRY(put_text(out, i == 0 ? "network" : "", &text));
+  }
+  TN_TRY(put_terms(run, out));
+  TN_TRY(put_constants(run, out));
+  pn_put_channels(&text, run->model, pn_loss_channels(pn_training_loss(run->training)));
+  TN_TRY(put_text(out, "computes", &text));
+  TN_TRY(put_scales(run, out));
+  TN_TRY(put_plan_line(run, out));
+  if (run->resumed) {
+    char step[32];
+    pn_putf(&text, "%s at step %s", run->folder, pn_grouped(run->resumed_step, step));
+    TN_TRY(put_text(out, "resumed", &text));
+  }
+  for (size_t i = 0; i < p->n_warnings; ++i)
+    fprintf(out, "warning: %s\n", p->warnings[i]);
+  put_table_head(run, out);
+  fflush(out);
+  return TN_OK;
+}
+
+/* ---- During ------------------------------------------------------------------------------------- */
+
+static bool wanted(const pn_run *run, const pn_progress *g) {
+  if (g->step == run->printed_step && g->step > 0) return false;
+  if (g->stage_end) return true;
+  size_t tenth = g->stage_steps / 10 > 0 ? g->stage_steps / 10 : 1;
+  if (g->recorded && g->stage_step % tenth == 0 && g->stage_step > 0) return true;
+  return run->options->live && pn_clock() - run->printed >= 2;
+}
+
+static void put_left(FILE *out, double seconds) {
+  if (!isfinite(seconds) || seconds < 0) seconds = 0;
+  unsigned long s = (unsigned long)ceil(seconds);
+  char text[32];
+  if (s < 3600) snprintf(text, sizeof text, "%lu:%02lu", s / 60, s % 60);
+  else snprintf(text, sizeof text, "%lu:%02lu h", s / 3600, s / 60 % 60);
+  fprintf(out, " %6s\n", text);
+}
+
+tn_status pn_banner_progress(pn_run *run, const pn_progress *g, FILE *out) {
+  if (out == NULL || !wanted(run, g)) return TN_OK;
+  columns c = choose_columns(run);
+  char stage[64], number[32], brief[24];
+  double rest = 0;
+  run->printed = pn_clock();
+  run->printed_step = g->step;
+  snprintf(stage, sizeof stage, "%zu/%zu %.10s", g->stage, g->n_stages, g->optimizer);
+  fprintf(out, "%-14s%8s%9s", stage, pn_grouped(g->step, number), pn_brief(g->loss, brief));
+  for (size_t m = 0; m < g->n_terms; ++m) {
+    if (m < c.terms) fprintf(out, " %8s", pn_brief(g->relative[m], brief));
+    else if (!(g->relative[m] <= rest)) rest = g->relative[m];
+  }
+  if (c.rest) fprintf(out, " %8s", pn_brief(rest, brief));
+  for (size_t i = 0, shown = 0; i < g->n_errors && shown < c.errors; ++i) {
+    if (run->problem->unknowns[i].exact == NULL) continue;
+    fprintf(out, " %8s", isnan(g->errors[i]) ? "" : pn_brief(g->errors[i], brief));
+    ++shown;
+  }
+  put_left(out, g->seconds_left);
+  fflush(out);
+  return TN_OK;
+}
+
+/* ---- After -------------------------------------------------------------------------------------- */
+
+static tn_status put_stops(const pn_run *run, FILE *out) {
+  const pn_train_result *r = pn_training_result(run->training);
+  const pn_plan *plan = pn_training_plan(run->training);
+  pn_text text = {0};
+  for (size_t i = 0; i < r->n_stages; ++i) {
+    if (r->stages[i].reason[0] == '\0') continue;
+    if (text.n > 0) pn_put(&text, "\n");
+    pn_putf(&text, "%s: %s", plan->stages[i].class_->name, r->stages[i].reason);
+  }
+  return text.n > 0 ? put_text(out, "stopped", &text) : TN_OK;
+}
+
+static tn_status put_fresh(const pn_run *run, FILE *out) {
+  const pn_train_result *r = pn_training_result(run->training);
+  pn_text text = {0};
+  char brief[24];
+  for (size_t m = 0; m < r->n_terms; ++m) {
+    pn_putf(&text, "%s%s %s", m > 0 ? ",  " : "", pn_training_sites(run->training)->terms[m].term->name,
+            pn_brief(r->terms[m].relative, brief));
+  }
+  pn_put(&text, "  (relative)");
+  return r->n_terms > 0 ? put_text(out, "fresh pts", &text) : TN_OK;
+}
+
+static const char *outcome_word(const pn_run *run) {
+  if (run->failure != NULL) return "NOT FINITE";
+  switch (pn_training_result(run->training)->outcome) {
+  case PN_CONVERGED: return "CONVERGED";
+  case PN_INTERRUPTED:
+  case PN_TERMINATED: return "STOPPED";
+  default: return "NOT CONVERGED";
+  }
+}
+
+tn_status pn_banner_end(pn_run *run, FILE *out) {
+  if (out == NULL) return TN_OK;
+  const pn_train_result *r = pn_training_result(run->training);
+  pn_text text = {0};
+  TN_TRY(put_stops(run, out));
+  if (run->failure == NULL) {
+    TN_TRY(put_fresh(run, out));
+    pn_putf(&text, "%s  ", outcome_word(run));
+    size_t indent = text.n;
+    char head[32];
+    snprintf(head, sizeof head, "%.20s", text.text != NULL ? text.text : "");
+    pn_text_free(&text);
+    pn_put_verdict(&text, run);
+    if (r->outcome != PN_INTERRUPTED && r->outcome != PN_TERMINATED) {
+      pn_text trouble = {0};
+      pn_put_trouble(&trouble, run);
+      if (trouble.n > 0) pn_putf(&text, "\n%s", trouble.text);
+      TN_TRY(pn_text_status(&trouble));
+      pn_text_free(&trouble);
+    }
+    TN_TRY(pn_text_status(&text));
+    put_wrapped(out, head, indent, text.text != NULL ? text.text : "");
+    pn_text_free(&text);
+  }
+  pn_putf(&text, "%s: result.h5 summary.json report.html    %d s, %d MiB", run->folder,
+          (int)ceil(run->seconds), (int)ceil(pn_peak_mib()));
+  TN_TRY(put_text(out, "written", &text));
+  fflush(out);
+  return TN_OK;
+}

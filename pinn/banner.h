@@ -1,0 +1,39 @@
+/* banner.h: what pinn solve prints, in 80 columns. Inside pinn/ only. */
+#ifndef PINN_BANNER_H
+#define PINN_BANNER_H
+
+#include "pinn/run.h"
+#include "pinn/text.h"
+
+/* All before the first step; the table of stages; all after the last step. out: the terminal. Nothing is
+ * printed when it is NULL. */
+tn_status pn_banner_start(pn_run *run, FILE *out) TN_MUST_USE;
+tn_status pn_banner_progress(pn_run *run, const pn_progress *progress, FILE *out) TN_MUST_USE;
+tn_status pn_banner_end(pn_run *run, FILE *out) TN_MUST_USE;
+
+/* ---- Words shared with the report ---------------------------------------------------------------- */
+
+/* The relation with everything on its left: lhs - rhs = 0 (inequalities and vectors as they are). */
+tn_status pn_zero_form(pn_problem *problem, const pn_relation *relation, pn_expr **out) TN_MUST_USE;
+/* "7.1e-4", "2.0e-2", "350", "0", "nan": two digits, short exponent. */
+const char *pn_brief(double x, char text[24]);
+const char *pn_threshold(double x, char text[24]); /* the same without ".0": "1e-3" */
+/* "12 345" */
+const char *pn_grouped(size_t n, char text[32]);
+/* "float64" */
+const char *pn_precision_name(tn_dtype dtype);
+/* "x = 0.004, t = 0.41": the coordinates that are numbers. */
+void pn_put_place(pn_text *text, const pn_problem *problem, const double *point);
+/* "u(x, t)   mlp 2-32x4-1, tanh, 3 297 weights". */
+void pn_put_network(pn_text *text, const pn_model *model, const pn_net *net);
+/* "u, u_x, u_t - 0.0031831*u_xx (3 channels)", a group each. */
+void pn_put_channels(pn_text *text, const pn_model *model, const ag_resolve_report *report);
+/* "adam 2 000, lbfgs 10 000". */
+void pn_put_plan(pn_text *text, const pn_plan *plan);
+/* Is the outcome "converged", and the lines that say why: "u: relative L2 4.2e-4 <= 1e-3, max 9.7e-3 at
+ * x = ..." joined by '\n'. */
+void pn_put_verdict(pn_text *text, const pn_run *run);
+/* "worst burgers 3.1e-1 > 1e-2 at x = ..." and what a detector found; "" if all is well. */
+void pn_put_trouble(pn_text *text, const pn_run *run);
+
+#endif

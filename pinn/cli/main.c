@@ -1,0 +1,68 @@
+/* main.c: the program `pinn`: finds the command and hands over.
+ *
+ * Exit status of every command: 0 aim met, 1 ran and the aim missed, 2 bad input, 3 environment or files,
+ * 4 a value that is not finite, 130 and 143 after SIGINT and SIGTERM (128 + the signal's number in general).
+ * Errors go to stderr; what was asked for goes to stdout.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "pinn/cli/options.h"
+#include "pinn/pinn.h"
+
+extern const cli_command cli_solve, cli_check, cli_eval, cli_keys, cli_ops, cli_validate, cli_doctor;
+static const cli_command *const commands[] = {&cli_solve, &cli_check, &cli_eval,  &cli_validate,
+                                              &cli_keys,  &cli_ops,   &cli_doctor};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static void usage(FILE *file) {
+  fprintf(file, "usage: pinn COMMAND ...\n\n");
+  for (size_t i = 0; i < N_COMMANDS; ++i) {
+    const char *doc = commands[i]->doc;
+    fprintf(file, "  %-10s %.*s\n", commands[i]->name, (int)strcspn(doc, "\n"), doc);
+  }
+  fprintf(file, "\n`pinn COMMAND --help` says more; `pinn --version` prints the version.\n"
+                "Exit status: 0 aim met, 1 ran and missed, 2 bad input, 3 environment or files, 4 a value\n"
+                "that is not finite, 130 or 143 stopped by a signal.\n");
+}
+
+static int unknown(const char *word) {
+  const char *names[N_COMMANDS];
+  for (size_t i = 0; i < N_COMMANDS; ++i)
+    names[i] = commands[i]->name;
+  const char *nearest = cli_nearest(word, N_COMMANDS, names);
+  if (nearest != NULL) {
+    fprintf(stderr, "pinn: unknown command `%s`. Did you mean `%s`?\n", word, nearest);
+  } else {
+    fprintf(stderr, "pinn: unknown command `%s`; `pinn --help` lists them\n", word);
+  }
+  return 2;
+}
+
+static int finish(int status) {
+  if ((fflush(stdout) != 0 || ferror(stdout)) && status <= 1) {
+    fprintf(stderr, "pinn: standard output cannot be written\n");
+    return 3;
+  }
+  return status;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    usage(stderr);
+    return 2;
+  }
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+    usage(stdout);
+    return finish(0);
+  }
+  if (strcmp(argv[1], "--version") == 0) {
+    printf("pinn %s\n", pn_version());
+    return finish(0);
+  }
+  for (size_t i = 0; i < N_COMMANDS; ++i) {
+    if (strcmp(argv[1], commands[i]->name) == 0)
+      return finish(commands[i]->run(commands[i], argc - 2, argv + 2));
+  }
+  return unknown(argv[1]);
+}

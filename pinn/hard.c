@@ -1,0 +1,348 @@
+/* hard.c: conditions met by construction.
+ *
+ *   u = lift + distance * P       P: network, scale, ansatz, parity
+ *
+ * A condition can be exact if it gives the value on a whole face of the box (an end of a space coordinate or
+ * of the time), or u_t at the start of the time beside the value there. The lift interpolates all these data
+ * by a Boolean sum (Gordon 1971; Coons patch): coordinate after coordinate,
+ *
+ *   L <- L + sum over the ends of c:  blend * (g - L on that end)  [+ (t - t0) (h - L_t at t0)]
+ *
+ * with linear blends that are 1 on their end and 0 on the other. After its turn a coordinate's data hold
+ * exactly; later turns leave them alone if the data agree where faces meet (g of one face, taken on the
+ * other, is g of the other): then the gap that they interpolate is 0 there. Where data disagree the later
+ * turn wins; conditions with wins = true come last.
+ *
+ * distance is the product over the coordinates of 4 (x - lo)(hi - x)/(hi - lo)^2 (both ends),
+ * (x - lo)/(hi - lo) or (hi - x)/(hi - lo) (one end), ((t - t0)/(t1 - t0))^2 (value and velocity): at most
+ * 1, and 0 to rounding exactly on the faces. Data 0 cost nothing.
+ *
+ * An unknown with a parity about x that is given at one end of x has the mirrored value at the other.
+ */
+#include "pinn/lower.h"
+
+#include <string.h>
+
+/* What is given at one end of a coordinate; value NULL: nothing. */
+typedef struct end {
+  const pn_expr *value;
+  const pn_term *term;
+  int mirror; /* 0; else the value is this sign times the other end's */
+} end;
+
+typedef struct axis {
+  size_t coordinate;
+  end lo, hi;
+  end velocity; /* of u_t at lo */
+  bool wins;
+} axis;
+
+struct pn_hard { /* the plan of one unknown */
+  size_t n;
+  axis axis[PN_MAX_COORDINATES];
+};
+typedef struct pn_hard plan;
+
+/* More axes with data would make too large a sum: it has 3^axes parts. */
+enum { MOST_AXES = 8 };
+
+/* ---- Reading the conditions --------------------------------------------------------------------- */
+
+static tn_status refuse(const pn_term *term, const char *unknown, const char *why) {
+  return pn_fail_at(
+      TN_EUNSUPPORTED, term->place, strlen(term->name),
+      "condition `%s` cannot be met by construction%s%s%s: %s. What can be hard: the value "
+      "of an unknown (u = ...) on whole faces of the box or at an end of the time, and "
+      "u_t = ... at the start of the time beside the value there. Leave hard away, or "
+      "write an ansatz",
+      term->name, unknown ? " for `" : "", unknown ? unknown : "", unknown ? "`" : "", why);
+}
+
+/* Is e the unknown itself, or its first derivative along the time? */
+static bool is_subject(const pn_problem *p, const pn_expr *e, size_t *unknown, bool *velocity) {
+  *velocity =
+      e->kind == PN_DERIVATIVE && e->n_axes == 1 && p->coordinates[e->axes[0]].role == PN_TIME;
+  if (*velocity)
+    e = e->args[0];
+  if (e->kind != PN_UNKNOWN)
+    return false;
+  *unknown = e->index;
+  return true;
+}
+
+/* Splits a relation into its subject and its data. */
+static tn_status read_sides(const pn_term *term, const pn_relation *r, pn_problem *p,
+                            const pn_piece *piece, size_t *unknown, bool *velocity,
+                            pn_expr **data) {
+  pn_expr *lhs = NULL, *rhs = NULL;
+  if (r->op != PN_EQUAL)
+    return refuse(term, NULL, "it is an inequality");
+  TN_TRY(pn_scalar(p, r->lhs, r->component, piece, &lhs));
+  TN_TRY(pn_scalar(p, r->rhs, r->component, piece, &rhs));
+  bool left = is_subject(p, lhs, unknown, velocity);
+  if (!left && !is_subject(p, rhs, unknown, velocity))
+    return refuse(term, NULL, "neither side is an unknown alone");
+  *data = left ? rhs : lhs;
+  if (pn_expr_unknowns(p, *data))
+    return refuse(term, p->unknowns[*unknown].name, "the other side contains an unknown");
+  return TN_OK;
+}
+
+static axis *axis_of(plan *h, size_t coordinate) {
+  size_t i = 0;
+  while (i < h->n && h->axis[i].coordinate != coordinate)
+    ++i;
+  if (i == h->n)
+    h->axis[h->n++].coordinate = coordinate;
+  return &h->axis[i];
+}
+
+static tn_status give(end *place, const pn_term *term, const char *unknown, const pn_expr *data) {
+  if (place->value)
+    return pn_fail_at(TN_EINPUT, term->place, strlen(term->name),
+                      "`%s` is given twice on one face: by `%s` and by `%s`", unknown,
+                      place->term->name, term->name);
+  *place = (end){.value = data, .term = term};
+  return TN_OK;
+}
+
+static tn_status read_piece(pn_model *m, const pn_term *term, const pn_relation *r,
+                            const pn_piece *piece) {
+  pn_problem *p = m->problem;
+  size_t unknown = 0;
+  bool velocity = false;
+  pn_expr *data = NULL;
+  TN_TRY(read_sides(term, r, p, piece, &unknown, &velocity, &data));
+  const pn_unknown *u = &p->unknowns[unknown];
+  if (piece->n_fixed != 1 || piece->filter)
+    return refuse(term, u->name, "it holds on a part of a face");
+  size_t c = piece->fixed[0];
+  uint32_t known = 0;
+  for (size_t j = 0; j < u->n_of; ++j)
+    known |= UINT32_C(1) << u->of[j];
+  if (piece->side[0] == 0)
+    return refuse(term, u->name, "it holds inside the domain");
+  if (!(known >> c & 1u))
+    return refuse(term, u->name, "the unknown does not depend on that coordinate");
+  if (pn_expr_depends(p, data) & ~known & ~(UINT32_C(1) << c))
+    return refuse(term, u->name, "the other side varies with more coordinates than the unknown");
+  if (p->coordinates[c].role == PN_PARAMETER)
+    return refuse(term, u->name, "a parameter has no faces");
+  bool start = p->coordinates[c].role == PN_TIME && piece->side[0] < 0;
+  if (velocity && !start)
+    return refuse(term, u->name, "u_t can be exact at the start of the time only");
+  axis *a = axis_of(&m->hard[unknown], c);
+  a->wins |= term->wins;
+  return give(velocity ? &a->velocity : piece->side[0] < 0 ? &a->lo : &a->hi, term, u->name, data);
+}
+
+static tn_status read_condition(pn_model *m, const pn_term *term) {
+  if (term->where != PN_ON)
+    return refuse(term, NULL, "it does not stand on faces (on = ...)");
+  for (size_t r = 0; r < term->n_relations; ++r)
+    for (size_t i = 0; i < term->n_pieces; ++i)
+      TN_TRY(read_piece(m, term, &term->relations[r], &term->pieces[i]));
+  return TN_OK;
+}
+
+/* ---- Ordering and completing a plan -------------------------------------------------------------- */
+
+static bool before(const axis *a, const axis *b) {
+  return a->wins != b->wins ? b->wins : a->coordinate < b->coordinate;
+}
+
+static tn_status complete(const pn_unknown *u, plan *h) {
+  for (size_t i = 0; i < h->n; ++i) {
+    axis *a = &h->axis[i];
+    const pn_term *term = a->lo.term ? a->lo.term : a->hi.term;
+    if (a->velocity.value && !a->lo.value)
+      return refuse(a->velocity.term, u->name, "the value at the start is not hard");
+    if (a->velocity.value && a->hi.value)
+      return refuse(a->velocity.term, u->name, "the value at the end of the time is given too");
+    if (u->parity && a->coordinate == u->parity_coordinate && !a->hi.value)
+      a->hi = (end){.value = a->lo.value, .term = term, .mirror = u->parity};
+    if (u->parity && a->coordinate == u->parity_coordinate && !a->lo.value)
+      a->lo = (end){.value = a->hi.value, .term = term, .mirror = u->parity};
+  }
+  for (size_t i = 1; i < h->n; ++i) {
+    axis moved = h->axis[i];
+    size_t k = i;
+    for (; k > 0 && before(&moved, &h->axis[k - 1]); --k)
+      h->axis[k] = h->axis[k - 1];
+    h->axis[k] = moved;
+  }
+  return TN_OK;
+}
+
+tn_status pn_hard_new(pn_model *model) {
+  const pn_problem *p = model->problem;
+  TN_TRY(PN_TAKE(model->arena, p->n_unknowns, &model->hard));
+  for (size_t i = 0; i < p->n_conditions; ++i)
+    if (p->conditions[i].hard)
+      TN_TRY(read_condition(model, &p->conditions[i]));
+  for (size_t u = 0; u < p->n_unknowns; ++u)
+    TN_TRY(complete(&p->unknowns[u], &model->hard[u]));
+  return TN_OK;
+}
+
+/* ---- The lift ----------------------------------------------------------------------------------- */
+
+/* A partial lift in some frame: the first `level` axes of a plan. A value without graph is 0. */
+typedef struct partial {
+  const pn_problem *problem;
+  const plan *plan;
+  size_t level;
+} partial;
+
+static tn_status lift(pn_frame *f, const partial *l, tn_value *out);
+
+static const tn_value NOTHING = {0};
+
+static tn_value plus(tn_value a, tn_value b) { return !a.graph ? b : !b.graph ? a : tn_add(a, b); }
+
+static tn_value minus(tn_value a, tn_value b) {
+  return !b.graph ? a : !a.graph ? tn_neg(b) : tn_sub(a, b);
+}
+
+/* g in the frame; 0 as NOTHING. */
+static tn_status data_in(pn_frame *f, const pn_expr *g, tn_value *out) {
+  double number = 1;
+  TN_TRY(pn_frame_lower(f, g, out));
+  if (pn_is_number(*out, &number) && number == 0)
+    *out = NOTHING;
+  return TN_OK;
+}
+
+static pn_frame on_end(const pn_frame *f, size_t coordinate, double value) {
+  pn_frame there = pn_frame_copy(f);
+  pn_frame_set(&there, coordinate, pn_frame_number(f, value));
+  return there;
+}
+
+/* g of the end, minus what the partial lift has there. */
+static tn_status gap(pn_frame *f, const partial *l, const axis *a, bool high, tn_value *out) {
+  const pn_coordinate *c = &l->problem->coordinates[a->coordinate];
+  const end *e = high ? &a->hi : &a->lo;
+  bool data_high = e->mirror ? !high : high; /* where the data are read */
+  pn_frame here = on_end(f, a->coordinate, high ? c->hi : c->lo);
+  pn_frame there = on_end(f, a->coordinate, data_high ? c->hi : c->lo);
+  tn_value g = NOTHING, old = NOTHING;
+  tn_status status = data_in(&there, e->value, &g);
+  if (status == TN_OK)
+    status = lift(&here, l, &old);
+  pn_frame_done(&here);
+  pn_frame_done(&there);
+  if (g.graph && e->mirror < 0)
+    g = tn_neg(g);
+  *out = minus(g, old);
+  return status;
+}
+
+/* lift as a pn_framed: 0 becomes a number, because it is differentiated. */
+static tn_status lift_framed(pn_frame *f, const void *what, tn_value *out) {
+  TN_TRY(lift(f, what, out));
+  if (!out->graph)
+    *out = pn_frame_number(f, 0);
+  return TN_OK;
+}
+
+/* h - L_t at the start of the time. */
+static tn_status velocity_gap(pn_frame *f, const partial *l, const axis *a, tn_value *out) {
+  pn_frame there = on_end(f, a->coordinate, l->problem->coordinates[a->coordinate].lo);
+  tn_value h = NOTHING, old = NOTHING;
+  tn_status status = data_in(&there, a->velocity.value, &h);
+  if (status == TN_OK)
+    status = lift(&there, l, &old);
+  if (status == TN_OK && old.graph)
+    status = pn_frame_derivative(&there, 1, &a->coordinate, lift_framed, l, &old);
+  pn_frame_done(&there);
+  *out = minus(h, old);
+  return status;
+}
+
+/* (x - from) / (to - from): exactly 0 and 1 at the two. */
+static tn_value ramp(const pn_frame *f, size_t coordinate, double from, double to) {
+  tn_value x = f->coordinate[coordinate], origin = pn_frame_number(f, from);
+  tn_value rise = to > from ? tn_sub(x, origin) : tn_sub(origin, x);
+  /* The width as the format has it: the quotient is 1 without rounding. */
+  tn_value end = pn_frame_number(f, to);
+  tn_value width = to > from ? tn_sub(end, origin) : tn_sub(origin, end);
+  return tn_div(rise, width);
+}
+
+static tn_status lift_axis(pn_frame *f, const partial *l, const axis *a, tn_value *sum) {
+  const pn_coordinate *c = &l->problem->coordinates[a->coordinate];
+  bool both = a->lo.value && a->hi.value;
+  tn_value part = NOTHING;
+  for (int high = 0; high < 2; ++high) {
+    if (!(high ? a->hi : a->lo).value)
+      continue;
+    TN_TRY(gap(f, l, a, high, &part));
+    if (part.graph && both)
+      part = tn_mul(
+          high ? ramp(f, a->coordinate, c->lo, c->hi) : ramp(f, a->coordinate, c->hi, c->lo), part);
+    *sum = plus(*sum, part);
+  }
+  if (!a->velocity.value)
+    return TN_OK;
+  TN_TRY(velocity_gap(f, l, a, &part));
+  if (part.graph)
+    part = tn_mul(tn_sub(f->coordinate[a->coordinate], pn_frame_number(f, c->lo)), part);
+  *sum = plus(*sum, part);
+  return TN_OK;
+}
+
+static tn_status lift(pn_frame *f, const partial *l, tn_value *out) {
+  *out = NOTHING;
+  for (size_t i = 0; i < l->level; ++i) {
+    partial below = {l->problem, l->plan, i};
+    TN_TRY(lift_axis(f, &below, &l->plan->axis[i], out));
+  }
+  return TN_OK;
+}
+
+/* ---- The distance ------------------------------------------------------------------------------- */
+
+static tn_value distance(const pn_frame *f, const pn_problem *p, const plan *h) {
+  tn_value product = NOTHING;
+  for (size_t i = 0; i < h->n; ++i) {
+    const axis *a = &h->axis[i];
+    const pn_coordinate *c = &p->coordinates[a->coordinate];
+    tn_value up = ramp(f, a->coordinate, c->lo, c->hi), down = ramp(f, a->coordinate, c->hi, c->lo);
+    tn_value factor = a->hi.value ? down : up;
+    if (a->lo.value && a->hi.value)
+      factor = tn_mul(pn_frame_number(f, 4), tn_mul(up, down));
+    if (a->velocity.value)
+      factor = tn_square(up);
+    product = product.graph ? tn_mul(product, factor) : factor;
+  }
+  return product;
+}
+
+static bool has_data(const axis *a) {
+  const pn_expr *values[] = {a->lo.value, a->hi.value, a->velocity.value};
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; ++i)
+    if (values[i] && !(values[i]->kind == PN_NUMBER && values[i]->number == 0))
+      return true;
+  return false;
+}
+
+tn_status pn_hard_apply(pn_frame *f, size_t unknown, tn_value *value) {
+  const pn_problem *p = f->scope->model->problem;
+  const plan *h = &f->scope->model->hard[unknown];
+  if (h->n == 0)
+    return TN_OK;
+  size_t n_data = 0;
+  for (size_t i = 0; i < h->n; ++i)
+    n_data += has_data(&h->axis[i]);
+  if (n_data && h->n > MOST_AXES)
+    return TN_FAIL(TN_EUNSUPPORTED,
+                   "hard conditions of `%s` on %zu coordinates with data other than 0; "
+                   "at most %d",
+                   p->unknowns[unknown].name, h->n, (int)MOST_AXES);
+  partial whole = {p, h, n_data ? h->n : 0};
+  tn_value lifted = NOTHING;
+  TN_TRY(lift(f, &whole, &lifted));
+  *value = plus(lifted, tn_mul(distance(f, p, h), *value));
+  return TN_OK;
+}

@@ -1,0 +1,84 @@
+/* names.h: what names mean (names.c), and trees of names turned into trees of references
+ * (resolve.c). */
+#ifndef PINN_NAMES_H
+#define PINN_NAMES_H
+
+#include "pinn/problem.h"
+
+/* What the one namespace knows about a name. */
+typedef enum pn_sort {
+  PN_IS_NOTHING,
+  PN_IS_COORDINATE,
+  PN_IS_CONSTANT,
+  PN_IS_UNKNOWN,
+  PN_IS_DEFINITION,
+  PN_IS_TABLE
+} pn_sort;
+
+const char *pn_sort_text(pn_sort sort); /* "a coordinate" */
+pn_sort pn_lookup(const pn_problem *problem, const char *name, size_t *index);
+
+/* A name read as a derivative: field "_" coordinates. */
+typedef struct pn_reading {
+  pn_sort sort; /* unknown, definition, table; PN_IS_NOTHING: net */
+  size_t index;
+  size_t n_axes;
+  size_t axes[PN_MAX_COORDINATES];
+} pn_reading;
+
+enum { PN_MAX_READINGS = 8 };
+/* All ways (at most PN_MAX_READINGS) to read `name`; with_net also reads net_x. */
+size_t pn_readings(const pn_problem *problem, const char *name, bool with_net,
+                   pn_reading out[PN_MAX_READINGS]);
+/* "u_xx", written without doubt: coordinates are separated. */
+void pn_reading_text(const pn_problem *problem, const pn_reading *reading, char *out, size_t size);
+/* Splits "xx" or "r_theta" into coordinates, in every way; returns the number of ways. */
+size_t pn_split_axes(const pn_problem *problem, const char *text, pn_reading out[PN_MAX_READINGS]);
+
+/* Checks the declared names: letters, reserved words, repeats, names that read as derivatives. */
+tn_status pn_check_names(const pn_problem *problem) TN_MUST_USE;
+
+/* The errors for a name (or a suffix) that means nothing; each always fails. */
+tn_status pn_unknown_name(const pn_problem *problem, const pn_expr *expr, const char *name);
+tn_status pn_unknown_function(const pn_expr *expr, const char *name);
+tn_status pn_no_coordinate(const pn_problem *problem, const pn_expr *expr, const char *name,
+                           const char *field, const char *axes);
+
+/* Nodes that all functions of a file may expand to, together: copies of copies grow fast. */
+enum { PN_MOST_COPIES = 500000 };
+
+/* What an expression may use where it stands. */
+typedef struct pn_naming {
+  pn_problem *problem;
+  const char *what; /* "a constant", "the exact solution": for errors */
+  bool coordinates, unknowns, net, normal, mean;
+  bool no_definitions; /* constants */
+  size_t n_formals;    /* inside a function's body */
+  const char *const *formals;
+  pn_expr *const *actuals; /* resolved */
+  size_t calls;            /* functions inside functions */
+  size_t depth;            /* of the walk, so that it cannot exhaust the stack */
+} pn_naming;
+
+/* Resolves a tree in place and sets components. pn_resolve for values and relations. */
+tn_status pn_resolve(pn_naming *scope, pn_expr *e) TN_MUST_USE;
+tn_status pn_resolve_predicate(pn_naming *scope, pn_expr *e) TN_MUST_USE;
+/* Resolves definition `index` if that is not done yet; cycles are errors. */
+tn_status pn_resolve_definition(pn_problem *problem, size_t index) TN_MUST_USE;
+/* The number of components of a node whose arguments are resolved. */
+tn_status pn_set_components(const pn_problem *problem, pn_expr *e) TN_MUST_USE;
+
+size_t pn_space_axes(const pn_problem *problem, size_t axes[PN_MAX_COORDINATES]);
+bool pn_unknown_has(const pn_unknown *unknown, size_t coordinate);
+tn_status pn_warn(pn_problem *problem, pn_place place, size_t width, const char *format, ...)
+    TN_PRINTF(4, 5);
+
+/* predicate.c: an `on` predicate (resolved) as pieces of the box, an `in` predicate as a filter. */
+tn_status pn_pieces_on(pn_problem *problem, const char *condition, const pn_expr *predicate,
+                       size_t *n, pn_piece **out) TN_MUST_USE;
+tn_status pn_pieces_in(pn_problem *problem, const pn_expr *predicate, pn_piece *out) TN_MUST_USE;
+
+/* constant.c: value of constant `index`, evaluated if that is not done yet; cycles are errors. */
+tn_status pn_constant_value(pn_problem *problem, size_t index) TN_MUST_USE;
+
+#endif

@@ -1,0 +1,68 @@
+/* objective_inside.h: what objective.c, objective_rows.c and objective_explain.c share. */
+#ifndef PINN_OBJECTIVE_INSIDE_H
+#define PINN_OBJECTIVE_INSIDE_H
+
+#include "pinn/objective.h"
+
+typedef struct pn_row { /* one relation at one site */
+  size_t m, r, site;
+  size_t n;         /* residuals bound now: points, or 1 */
+  bool batched;     /* has a value a point */
+  tn_value value;   /* F, resolved */
+  tn_value weight;  /* W; graph NULL: 1 */
+  tn_value scaled;  /* F / s */
+} pn_row;
+
+typedef struct pn_loss_term {
+  double weight;       /* w_m */
+  size_t count;        /* C_m */
+  size_t n_relations;
+  double *scale;       /* s, one a relation */
+  tn_value *inverse;   /* 1 / s: run-time numbers of the model's dtype */
+  tn_value factor;     /* w_m / C_m: a run-time number, f64 */
+  double factor_value;
+  tn_value sum;        /* S_m, f64 */
+} pn_loss_term;
+
+typedef struct pn_program {
+  tn_program *program;
+  tn_exec *exec;
+} pn_program;
+
+struct pn_loss {
+  pn_scopes *scopes; /* borrowed, as the next three */
+  pn_model *model;
+  pn_sites *sites;
+  tn_pool *pool;
+  pn_objective objective;
+  size_t n_terms, n_rows;
+  size_t *order;     /* terms by name */
+  pn_loss_term *terms;
+  pn_row *rows;
+  tn_value loss;
+  ag_resolve_report channels;
+  pn_weights_buffer theta;
+  pn_feed feed;
+  bool bound;
+  double *last, *sums; /* L_m and S_m of the last evaluation */
+  pn_program gradient, value;
+  /* Made on demand by objective_rows.c. */
+  pn_program residual, forward, backward, sizes;
+  size_t sizes_site;
+  tn_value *weighted;    /* [n_rows] sqrt(w_m / C_m W) F / s */
+  tn_value *direction;   /* [n_blocks] inputs: v */
+  tn_value *cotangent;   /* [n_rows] inputs: w */
+  pn_weights_buffer v;
+};
+
+tn_status pn_loss_run(pn_loss *l, const pn_program *slot, const double *theta) TN_MUST_USE;
+tn_status pn_slot_new(pn_loss *l, size_t n, const tn_value *outputs, pn_program *out) TN_MUST_USE;
+void pn_slot_free(pn_program *slot);
+
+/* Slots of objective_rows.c. */
+tn_status pn_loss_residual(pn_objective *f, const double *theta, double *r);
+tn_status pn_loss_jvp(pn_objective *f, const double *theta, const double *v, double *out);
+tn_status pn_loss_vjp(pn_objective *f, const double *theta, const double *w, double *out);
+void pn_loss_rows_free(pn_loss *l);
+
+#endif

@@ -1,0 +1,69 @@
+/* plan.c: the stages of a run.
+ *
+ * A file without stages gets adam, 2 000 steps at 1e-3 with a cosine to 0, then at most 10 000 steps of
+ * ssbroyden while its n x n matrix is worth it (n <= 5 000: 200 MB), lbfgs beyond. adam first because a
+ * quasi-Newton method from random weights goes to the nearest bad valley; the second stage makes the digits.
+ * "auto" in a stage means the same by its position: the first adam, later ones quasi-Newton.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "pinn/train.h"
+
+enum { DENSE_UP_TO = 5000, ADAM_STEPS = 2000, NEWTON_STEPS = 10000 };
+
+static const double adam_rate = 1e-3;
+
+static const char *automatic(size_t i, size_t n_theta) {
+  if (i == 0)
+    return "adam";
+  return n_theta <= DENSE_UP_TO ? "ssbroyden" : "lbfgs";
+}
+
+static tn_status decide(const pn_problem *problem, size_t i, size_t n_theta, pn_plan_stage *out) {
+  pn_stage *s = &out->stage;
+  bool standard = problem->n_stages == 0;
+  if (!s->optimizer || strcmp(s->optimizer, "auto") == 0)
+    s->optimizer = automatic(i, n_theta);
+  TN_TRY(pn_opt_find(s->optimizer, &out->class_));
+  bool has_rate = out->class_->flags & PN_OPT_RATE;
+  if (s->steps == 0)
+    s->steps = has_rate ? ADAM_STEPS : NEWTON_STEPS;
+  if (has_rate && isnan(s->rate))
+    s->rate = adam_rate;
+  if (standard && has_rate)
+    s->schedule = "cosine";
+  if (s->refine_every == 0)
+    s->refine_every = problem->points.every ? problem->points.every : 500;
+  if (s->memory == 0)
+    s->memory = 50;
+  out->schedule = (pn_schedule){.kind = PN_CONSTANT, .rate = has_rate ? s->rate : 1};
+  if (!has_rate)
+    return TN_OK;
+  TN_TRY(pn_schedule_of_name(s->schedule, &out->schedule.kind));
+  out->schedule.warmup = s->warmup;
+  out->schedule.steps = s->steps;
+  out->schedule.half_life = isnan(s->half_life) ? (double)s->steps / 7 : s->half_life;
+  return pn_schedule_check(&out->schedule);
+}
+
+tn_status pn_plan_new(const pn_problem *problem, size_t n_theta, pn_plan *out) {
+  *out = (pn_plan){.n = problem->n_stages ? problem->n_stages : 2,
+                   .standard = problem->n_stages == 0};
+  TN_TRY(TN_NEW(out->n, &out->stages));
+  tn_status status = TN_OK;
+  for (size_t i = 0; status == TN_OK && i < out->n; ++i) {
+    out->stages[i].stage = out->standard ? pn_stage_default() : problem->stages[i];
+    if (out->standard)
+      out->stages[i].stage.precision = problem->precision;
+    status = decide(problem, i, n_theta, &out->stages[i]);
+  }
+  if (status != TN_OK)
+    pn_plan_free(out);
+  return status;
+}
+
+void pn_plan_free(pn_plan *plan) {
+  tn_free(&plan->stages);
+  plan->n = 0;
+}

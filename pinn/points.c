@@ -1,0 +1,603 @@
+/* points.c: drawing the points at which a problem is asked to hold.
+ *
+ * Layout. Every piece of a condition is a site; an equation in the whole box shares the site `interior`
+ * with all others of the same coordinates, so that their derivatives are computed once. Counts by default:
+ *
+ *   interior    N = 2^k, the smallest with 2.5 P residuals in all, 1024 <= N <= 32768; one coordinate: 1024
+ *   condition   2^k >= 4 N^(f/d), f of the d coordinates free on it, at most N; nothing free: one point
+ *
+ * The pieces of a condition share its points in proportion to their measures (lengths are taken relative
+ * to the longest range of the same role, so that metres against seconds decide nothing); at least one each.
+ *
+ * Streams. A site's random numbers are keyed by (seed, what for, stage, round, key), and the key is made of
+ * content: the term's name and what the piece fixes, by name. Order in the file changes no bit.
+ *
+ * Filters are met by rejection along one sequence, so what remains of a Sobol sequence is still even.
+ */
+#include "pinn/points.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pinn/sobol.h"
+
+enum { FEWEST = 1024, MOST = 32768, MEASURE_POINTS = 4096, FEWEST_TRIES = 1 << 16 };
+
+/* ---- Layout -------------------------------------------------------------------------------------- */
+
+static size_t power_of_two_above(double x) {
+  size_t n = 1;
+  while ((double)n < x && n < ((size_t)1 << 40))
+    n *= 2;
+  return n;
+}
+
+static size_t bits(uint32_t mask) {
+  size_t n = 0;
+  for (; mask; mask &= mask - 1)
+    ++n;
+  return n;
+}
+
+static uint32_t free_of(const pn_problem *problem, const pn_term *term, const pn_piece *piece) {
+  uint32_t mask = term->coordinates;
+  if (!piece)
+    return mask;
+  if (piece->filter)
+    mask |= pn_expr_depends(problem, piece->filter);
+  for (size_t j = 0; j < piece->n_fixed; ++j)
+    mask &= ~((uint32_t)1 << piece->fixed[j]);
+  return mask;
+}
+
+static double relative_length(const pn_problem *problem, size_t coordinate) {
+  const pn_coordinate *c = &problem->coordinates[coordinate];
+  if (c->role != PN_SPACE)
+    return 1;
+  double longest = 0;
+  for (size_t i = 0; i < problem->n_coordinates; ++i) {
+    const pn_coordinate *other = &problem->coordinates[i];
+    if (other->role == PN_SPACE && other->hi - other->lo > longest)
+      longest = other->hi - other->lo;
+  }
+  return (c->hi - c->lo) / longest;
+}
+
+/* "walls:t=0:x=-1": what a piece fixes, in the order of names. */
+static void key_of(const pn_problem *problem, const char *name, const pn_piece *piece, char *out,
+                   size_t size) {
+  size_t used = (size_t)snprintf(out, size, "%s", name);
+  if (!piece)
+    return;
+  size_t order[PN_MAX_COORDINATES];
+  for (size_t j = 0; j < piece->n_fixed; ++j) {
+    size_t at = j;
+    const char *mine = problem->coordinates[piece->fixed[j]].name;
+    for (; at > 0; --at) {
+      if (strcmp(problem->coordinates[piece->fixed[order[at - 1]]].name, mine) < 0)
+        break;
+      order[at] = order[at - 1];
+    }
+    order[at] = j;
+  }
+  for (size_t j = 0; j < piece->n_fixed && used < size; ++j)
+    used += (size_t)snprintf(out + used, size - used, ":%s=%.17g",
+                             problem->coordinates[piece->fixed[order[j]]].name,
+                             piece->value[order[j]]);
+}
+
+/* The share of the box that the filter of a piece leaves, measured on its own stream. */
+static tn_status filter_share(const pn_sites *sites, const pn_site *site, double *share) {
+  const pn_problem *problem = sites->problem;
+  char name[224];
+  snprintf(name, sizeof name, "measure:%s", site->key);
+  double *u = NULL, point[PN_MAX_COORDINATES];
+  size_t f = bits(site->free_), held = 0;
+  *share = 1;
+  if (!site->piece || !site->piece->filter || f == 0)
+    return TN_OK;
+  TN_TRY(TN_NEW(MEASURE_POINTS * f, &u));
+  tn_status status = pn_sobol(f, tn_stream_of(0, name), 0, MEASURE_POINTS, u);
+  for (size_t i = 0; status == TN_OK && i < MEASURE_POINTS; ++i) {
+    bool holds = false;
+    pn_site_point(problem, site, PN_NONE, point);
+    for (size_t c = 0, k = 0; c < problem->n_coordinates; ++c)
+      if (site->free_ >> c & 1) {
+        const pn_coordinate *axis = &problem->coordinates[c];
+        point[c] = axis->lo + (axis->hi - axis->lo) * u[i * f + k++];
+      }
+    status = pn_predicate_holds(problem, site->piece->filter, point, &holds);
+    held += holds;
+  }
+  tn_free(&u);
+  *share = (held > 0 ? (double)held : 0.5) / MEASURE_POINTS;
+  return status;
+}
+
+static size_t find_site(const pn_sites *sites, const char *key, uint32_t free_) {
+  for (size_t i = 0; i < sites->n_sites; ++i)
+    if (strcmp(sites->sites[i].key, key) == 0 && sites->sites[i].free_ == free_)
+      return i;
+  return PN_NONE;
+}
+
+tn_status pn_sites_add(pn_sites *sites, const char *key, const pn_term *term, const pn_piece *piece,
+                       uint32_t free_, size_t wanted, size_t *out) {
+  *out = find_site(sites, key, free_);
+  if (*out != PN_NONE)
+    return TN_OK;
+  TN_TRY(tn_grow(&sites->sites, sites->n_sites, sites->n_sites + 1, sizeof *sites->sites));
+  pn_site *site = &sites->sites[sites->n_sites];
+  snprintf(site->key, sizeof site->key, "%s", key);
+  site->term = term;
+  site->piece = piece;
+  site->free_ = free_;
+  site->wanted = free_ ? wanted : 1;
+  double share = 1;
+  TN_TRY(filter_share(sites, site, &share));
+  site->measure = share;
+  for (size_t c = 0; c < sites->problem->n_coordinates; ++c)
+    if (free_ >> c & 1)
+      site->measure *= relative_length(sites->problem, c);
+  *out = sites->n_sites++;
+  return TN_OK;
+}
+
+/* Points of a condition with f of the d coordinates free, beside `interior` points of an equation. */
+static size_t default_points(size_t interior, size_t f, size_t d) {
+  if (f == 0)
+    return 1;
+  if (f >= d)
+    return interior;
+  double n = 4 * pow((double)interior, (double)f / (double)d);
+  size_t points = power_of_two_above(n * (1 - 1e-12));
+  return points < interior ? points : interior;
+}
+
+/* Residuals of the whole problem with `interior` points of each equation. */
+static double count_rows(const pn_problem *problem, const bool *skip, size_t interior, size_t d) {
+  double rows = 0;
+  for (size_t i = 0; i < problem->n_equations; ++i) {
+    const pn_term *term = &problem->equations[i];
+    rows += (double)term->n_relations * (double)(term->points ? term->points : interior);
+  }
+  for (size_t i = 0; i < problem->n_conditions; ++i) {
+    const pn_term *term = &problem->conditions[i];
+    size_t f = 0;
+    if (skip && skip[i])
+      continue;
+    for (size_t k = 0; k < term->n_pieces; ++k)
+      if (bits(free_of(problem, term, &term->pieces[k])) > f)
+        f = bits(free_of(problem, term, &term->pieces[k]));
+    size_t points = term->points ? term->points : default_points(interior, f, d);
+    rows += (double)term->n_relations * (double)points;
+  }
+  return rows;
+}
+
+static size_t default_interior(const pn_problem *problem, const bool *skip, size_t n_theta,
+                               size_t d) {
+  size_t n = FEWEST;
+  while (d > 1 && n < MOST && count_rows(problem, skip, n, d) < 2.5 * (double)n_theta)
+    n *= 2;
+  return n;
+}
+
+/* Shares `total` points among the sites of a term by measure; sites without free coordinates get one. */
+static void share_points(pn_sites *sites, const pn_term_sites *term, size_t total) {
+  double measure = 0, before = 0;
+  for (size_t i = 0; i < term->n_sites; ++i)
+    if (sites->sites[term->site[i]].free_)
+      measure += sites->sites[term->site[i]].measure;
+  for (size_t i = 0; i < term->n_sites; ++i) {
+    pn_site *site = &sites->sites[term->site[i]];
+    if (!site->free_)
+      continue;
+    double first = floor((double)total * (before / measure) + 0.5);
+    before += site->measure;
+    double last = floor((double)total * fmin(before / measure, 1) + 0.5);
+    site->wanted = last - first >= 1 ? (size_t)(last - first) : 1;
+  }
+}
+
+static tn_status add_volume(pn_sites *sites, const pn_term *term, pn_term_sites *out) {
+  const pn_problem *problem = sites->problem;
+  const pn_piece *piece = term->n_pieces ? &term->pieces[0] : NULL;
+  bool own = term->points || term->is_condition || (piece && piece->filter);
+  out->n_sites = 1;
+  TN_TRY(TN_NEW(1, &out->site));
+  uint32_t free_ = free_of(problem, term, piece);
+  size_t wanted = term->points ? term->points : sites->interior;
+  return pn_sites_add(sites, own ? term->name : "interior", term, own ? piece : NULL, free_, wanted,
+                      &out->site[0]);
+}
+
+static tn_status add_surface(pn_sites *sites, const pn_term *term, size_t dimensions,
+                             pn_term_sites *out) {
+  char key[160];
+  size_t most_free = 0;
+  out->n_sites = term->n_pieces;
+  TN_TRY(TN_NEW(term->n_pieces, &out->site));
+  for (size_t k = 0; k < term->n_pieces; ++k) {
+    const pn_piece *piece = &term->pieces[k];
+    uint32_t free_ = free_of(sites->problem, term, piece);
+    key_of(sites->problem, term->name, piece, key, sizeof key);
+    TN_TRY(pn_sites_add(sites, key, term, piece, free_, 1, &out->site[k]));
+    if (bits(free_) > most_free)
+      most_free = bits(free_);
+  }
+  size_t total = term->points ? term->points : default_points(sites->interior, most_free, dimensions);
+  share_points(sites, out, total);
+  return TN_OK;
+}
+
+static tn_status add_term(pn_sites *sites, const pn_term *term, size_t dimensions) {
+  pn_term_sites *out = &sites->terms[sites->n_terms++];
+  out->term = term;
+  if (term->where == PN_IN)
+    return add_volume(sites, term, out);
+  if (term->where == PN_ON)
+    return add_surface(sites, term, dimensions, out);
+  out->n_sites = 1;
+  TN_TRY(TN_NEW(1, &out->site));
+  return pn_sites_add(sites, term->name, term, NULL, 0, 1, &out->site[0]);
+}
+
+static tn_status lay_out(pn_sites *sites, size_t n_theta, const bool *skip) {
+  const pn_problem *problem = sites->problem;
+  uint32_t volume = 0;
+  for (size_t i = 0; i < problem->n_equations; ++i)
+    volume |= problem->equations[i].coordinates;
+  for (size_t i = 0; volume == 0 && i < problem->n_coordinates; ++i)
+    volume |= (uint32_t)1 << i;
+  size_t dimensions = bits(volume);
+  sites->interior = problem->points.interior ? problem->points.interior
+                                             : default_interior(problem, skip, n_theta, dimensions);
+  TN_TRY(TN_NEW(problem->n_equations + problem->n_conditions, &sites->terms));
+  for (size_t i = 0; i < problem->n_equations; ++i)
+    TN_TRY(add_term(sites, &problem->equations[i], dimensions));
+  for (size_t i = 0; i < problem->n_conditions; ++i)
+    if (!skip || !skip[i])
+      TN_TRY(add_term(sites, &problem->conditions[i], dimensions));
+  return TN_OK;
+}
+
+tn_status pn_sites_new(const pn_problem *problem, size_t n_theta, const bool *skip, pn_sites **out) {
+  *out = NULL;
+  pn_sites *sites = NULL;
+  TN_TRY(TN_NEW(1, &sites));
+  sites->problem = problem;
+  tn_status status = TN_NEW(0, &sites->sites);
+  if (status == TN_OK)
+    status = lay_out(sites, n_theta, skip);
+  if (status != TN_OK)
+    pn_sites_free(&sites);
+  *out = sites;
+  return status;
+}
+
+tn_status pn_sites_like(const pn_sites *like, pn_sites **out) {
+  *out = NULL;
+  pn_sites *sites = NULL;
+  TN_TRY(TN_NEW(1, &sites));
+  sites->problem = like->problem;
+  sites->interior = like->interior;
+  tn_status status = TN_NEW(like->n_terms, &sites->terms);
+  if (status == TN_OK)
+    status = TN_NEW(like->n_sites, &sites->sites);
+  for (size_t m = 0; status == TN_OK && m < like->n_terms; ++m) {
+    pn_term_sites *term = &sites->terms[sites->n_terms++];
+    *term = (pn_term_sites){like->terms[m].term, like->terms[m].n_sites, NULL};
+    status = TN_NEW(term->n_sites, &term->site);
+    if (status == TN_OK)
+      memcpy(term->site, like->terms[m].site, term->n_sites * sizeof *term->site);
+  }
+  for (size_t i = 0; status == TN_OK && i < like->n_sites; ++i) {
+    pn_site *site = &sites->sites[sites->n_sites++];
+    *site = like->sites[i];
+    site->n = 0;
+    memset(site->column, 0, sizeof site->column);
+  }
+  if (status != TN_OK)
+    pn_sites_free(&sites);
+  *out = sites;
+  return status;
+}
+
+void pn_site_clear(pn_site *site) {
+  for (size_t c = 0; c < PN_MAX_COORDINATES; ++c)
+    tn_free(&site->column[c]);
+  site->n = 0;
+}
+
+void pn_sites_free(pn_sites **sites) {
+  if (!*sites)
+    return;
+  for (size_t m = 0; m < (*sites)->n_terms; ++m)
+    tn_free(&(*sites)->terms[m].site);
+  for (size_t i = 0; i < (*sites)->n_sites; ++i)
+    pn_site_clear(&(*sites)->sites[i]);
+  tn_free(&(*sites)->terms);
+  tn_free(&(*sites)->sites);
+  tn_free(sites);
+}
+
+/* ---- Points -------------------------------------------------------------------------------------- */
+
+void pn_site_point(const pn_problem *problem, const pn_site *site, size_t i, double *point) {
+  for (size_t c = 0; c < problem->n_coordinates; ++c)
+    point[c] = i != PN_NONE && site->column[c] ? site->column[c][i] : NAN;
+  for (size_t j = 0; site->piece && j < site->piece->n_fixed; ++j)
+    point[site->piece->fixed[j]] = site->piece->value[j];
+}
+
+tn_status pn_site_resize(pn_site *site, size_t n) {
+  for (size_t c = 0; c < PN_MAX_COORDINATES; ++c) {
+    if (!(site->free_ >> c & 1))
+      continue;
+    double *column = NULL;
+    TN_TRY(TN_NEW(n, &column));
+    if (site->column[c])
+      memcpy(column, site->column[c], (site->n < n ? site->n : n) * sizeof *column);
+    tn_free(&site->column[c]);
+    site->column[c] = column;
+  }
+  site->n = n;
+  return TN_OK;
+}
+
+/* u in [0, 1] to the range of a coordinate. */
+static double place(const pn_coordinate *axis, double u) {
+  double x = axis->log_spacing ? axis->lo * exp(u * log(axis->hi / axis->lo))
+                               : axis->lo + (axis->hi - axis->lo) * u;
+  return fmin(fmax(x, axis->lo), axis->hi);
+}
+
+/* Where the unit coordinates of candidate points come from. */
+typedef struct source {
+  const pn_problem *problem;
+  const pn_site *site;
+  enum { SOBOL, UNIFORM, GRID } kind;
+  tn_stream stream;
+  size_t f;    /* free coordinates */
+  size_t side; /* GRID: points along each */
+} source;
+
+static tn_status unit_points(const source *s, size_t first, size_t n, double *u) {
+  if (s->kind == SOBOL)
+    return pn_sobol(s->f, s->stream, first, n, u);
+  for (size_t i = 0; i < n; ++i) {
+    uint64_t index = first + i;
+    for (size_t c = 0, k = 0; c < s->problem->n_coordinates; ++c) {
+      if (!(s->site->free_ >> c & 1))
+        continue;
+      double *x = &u[i * s->f + k++];
+      if (s->kind == UNIFORM) {
+        *x = tn_random_uniform(s->stream, (first + i) * PN_MAX_COORDINATES + c);
+        continue;
+      }
+      double j = (double)(index % s->side), side = (double)s->side;
+      index /= s->side;
+      bool ends = s->problem->points.keep_corners && s->side > 1 &&
+                  !s->problem->coordinates[c].periodic;
+      *x = ends ? j / (side - 1) : (j + 0.5) / side;
+    }
+  }
+  return TN_OK;
+}
+
+/* Keeps those of n candidates that the filter lets through, up to `most` points in the site. */
+static tn_status keep(const source *s, size_t n, const double *u, pn_site *site, size_t most) {
+  double point[PN_MAX_COORDINATES];
+  for (size_t i = 0; i < n && site->n < most; ++i) {
+    bool holds = true;
+    pn_site_point(s->problem, site, PN_NONE, point);
+    for (size_t c = 0, k = 0; c < s->problem->n_coordinates; ++c)
+      if (site->free_ >> c & 1)
+        point[c] = place(&s->problem->coordinates[c], u[i * s->f + k++]);
+    if (site->piece && site->piece->filter)
+      TN_TRY(pn_predicate_holds(s->problem, site->piece->filter, point, &holds));
+    if (!holds)
+      continue;
+    for (size_t c = 0; c < s->problem->n_coordinates; ++c)
+      if (site->free_ >> c & 1)
+        site->column[c][site->n] = point[c];
+    ++site->n;
+  }
+  return TN_OK;
+}
+
+static tn_status nothing_selected(const pn_site *site) {
+  const pn_term *term = site->term;
+  return pn_fail_at(TN_EINPUT, term->place, strlen(term->name),
+                    "%s `%s` selects 0 points: no point of its part of the box fulfils \"%s\"",
+                    term->is_condition ? "condition" : "equation", term->name,
+                    term->region ? term->region : "everywhere");
+}
+
+static void start_source(const pn_sites *sites, const pn_site *site, const pn_draw *draw, size_t n,
+                         source *s) {
+  static const char *const kinds[] = {"train", "check", "pool", "scale"};
+  const pn_problem *problem = sites->problem;
+  char name[256];
+  snprintf(name, sizeof name, "points:%s:%zu:%zu:%s", kinds[draw->kind], draw->stage, draw->round,
+           site->key);
+  *s = (source){problem, site, SOBOL, tn_stream_of(draw->seed, name), bits(site->free_), 0};
+  const char *sampler = problem->points.sampler;
+  if (sampler && strcmp(sampler, "uniform") == 0)
+    s->kind = UNIFORM;
+  if (sampler && strcmp(sampler, "grid") == 0 && draw->kind == PN_DRAW_TRAIN) {
+    s->kind = GRID;
+    s->side = (size_t)floor(pow((double)n, 1.0 / (double)(s->f ? s->f : 1)) + 1e-9);
+    if (s->side < 1)
+      s->side = 1;
+  }
+}
+
+tn_status pn_site_draw(const pn_sites *sites, pn_site *site, const pn_draw *draw, size_t n) {
+  source s;
+  start_source(sites, site, draw, n, &s);
+  if (s.f == 0) {
+    bool holds = true;
+    double point[PN_MAX_COORDINATES];
+    pn_site_point(sites->problem, site, PN_NONE, point);
+    if (site->piece && site->piece->filter)
+      TN_TRY(pn_predicate_holds(sites->problem, site->piece->filter, point, &holds));
+    site->n = holds ? 1 : 0;
+    return holds ? TN_OK : nothing_selected(site);
+  }
+  size_t tries = n, chunk = n < 16 ? 16 : n;
+  bool filtered = site->piece && site->piece->filter;
+  if (s.kind == GRID) {
+    n = 1;
+    for (size_t k = 0; k < s.f; ++k)
+      n *= s.side;
+    tries = chunk = n;
+  } else if (filtered) {
+    tries = n < (SIZE_MAX >> 20) && n * 1024 > FEWEST_TRIES ? n * 1024 : FEWEST_TRIES;
+  } else {
+    chunk = n;
+  }
+  double *u = NULL;
+  site->n = 0;
+  TN_TRY(pn_site_resize(site, n));
+  site->n = 0;
+  TN_TRY(TN_NEW(chunk * s.f, &u));
+  tn_status status = TN_OK;
+  for (size_t first = 0; status == TN_OK && first < tries && site->n < n; first += chunk) {
+    status = unit_points(&s, first, chunk, u);
+    if (status == TN_OK)
+      status = keep(&s, chunk, u, site, n);
+  }
+  tn_free(&u);
+  if (status == TN_OK && site->n == 0)
+    status = nothing_selected(site);
+  return status;
+}
+
+/* ---- Corners (corners = keep) --------------------------------------------------------------------- */
+
+static bool holds_there(const pn_problem *problem, const pn_piece *piece, const double *point,
+                        tn_status *status) {
+  bool holds = true;
+  for (size_t j = 0; j < piece->n_fixed; ++j)
+    holds = holds && point[piece->fixed[j]] == piece->value[j];
+  if (holds && piece->filter && *status == TN_OK)
+    *status = pn_predicate_holds(problem, piece->filter, point, &holds);
+  return holds;
+}
+
+/* What other conditions say about a point of a surface. */
+typedef struct rivals {
+  size_t n;    /* conditions whose surfaces contain it */
+  bool beaten; /* one of them wins, and this one does not */
+  bool first;  /* none of them stands before this one in the file */
+} rivals;
+
+static tn_status find_rivals(const pn_sites *sites, const pn_term *term, const double *point,
+                             rivals *out) {
+  tn_status status = TN_OK;
+  *out = (rivals){0, false, true};
+  for (size_t m = 0; m < sites->n_terms; ++m) {
+    const pn_term *other = sites->terms[m].term;
+    bool here = false;
+    if (other == term || other->where != PN_ON)
+      continue;
+    for (size_t k = 0; k < other->n_pieces; ++k)
+      here = here || holds_there(sites->problem, &other->pieces[k], point, &status);
+    if (!here)
+      continue;
+    ++out->n;
+    out->beaten = out->beaten || (other->wins && !term->wins);
+    out->first = out->first && other > term;
+  }
+  return status;
+}
+
+/* The free coordinates of a surface that has corners; 0 if it has none (or too many). */
+static size_t corner_axes(const pn_sites *sites, const pn_site *site, size_t axis[4]) {
+  size_t f = 0;
+  for (size_t c = 0; c < sites->problem->n_coordinates; ++c) {
+    const pn_coordinate *coordinate = &sites->problem->coordinates[c];
+    if (!(site->free_ >> c & 1))
+      continue;
+    if (f == 4 || coordinate->periodic || coordinate->role == PN_PARAMETER)
+      return 0;
+    axis[f++] = c;
+  }
+  return f;
+}
+
+/* Puts the corners of a surface before its points. */
+static tn_status add_corners(pn_sites *sites, pn_site *site) {
+  const pn_problem *problem = sites->problem;
+  size_t axis[4], f = corner_axes(sites, site, axis), kept = 0;
+  double corner[16][PN_MAX_COORDINATES];
+  for (size_t i = 0; f > 0 && i < (size_t)1 << f; ++i) {
+    double *point = corner[kept];
+    tn_status status = TN_OK;
+    rivals others;
+    pn_site_point(problem, site, PN_NONE, point);
+    for (size_t k = 0; k < f; ++k) {
+      const pn_coordinate *c = &problem->coordinates[axis[k]];
+      point[axis[k]] = i >> k & 1 ? c->hi : c->lo;
+    }
+    bool here = holds_there(problem, site->piece, point, &status);
+    TN_TRY(status);
+    TN_TRY(find_rivals(sites, site->term, point, &others));
+    sites->corners += here && others.n > 0 && others.first;
+    kept += here && !others.beaten;
+  }
+  size_t n = site->n;
+  TN_TRY(pn_site_resize(site, n + kept));
+  for (size_t k = 0; k < f; ++k) {
+    double *x = site->column[axis[k]];
+    memmove(x + kept, x, n * sizeof *x);
+    for (size_t i = 0; i < kept; ++i)
+      x[i] = corner[i][axis[k]];
+  }
+  return TN_OK;
+}
+
+/* A regular grid has its corners already: drops those that another condition wins. */
+static tn_status drop_beaten(pn_sites *sites, pn_site *site) {
+  double point[PN_MAX_COORDINATES];
+  size_t kept = 0;
+  for (size_t i = 0; i < site->n; ++i) {
+    rivals others;
+    pn_site_point(sites->problem, site, i, point);
+    TN_TRY(find_rivals(sites, site->term, point, &others));
+    sites->corners += others.n > 0 && others.first;
+    if (others.beaten)
+      continue;
+    for (size_t c = 0; c < sites->problem->n_coordinates; ++c)
+      if (site->column[c])
+        site->column[c][kept] = site->column[c][i];
+    ++kept;
+  }
+  site->n = kept;
+  return kept ? TN_OK : nothing_selected(site);
+}
+
+tn_status pn_sites_draw(pn_sites *sites, const pn_draw *draw) {
+  const pn_points *options = &sites->problem->points;
+  bool grid = options->sampler && strcmp(options->sampler, "grid") == 0;
+  sites->corners = 0;
+  for (size_t i = 0; i < sites->n_sites; ++i) {
+    pn_site *site = &sites->sites[i];
+    size_t factor = site->free_ && draw->factor ? draw->factor : 1;
+    TN_TRY(pn_site_draw(sites, site, draw, site->wanted * factor));
+    bool surface = site->term->where == PN_ON && site->piece && site->free_;
+    if (surface && options->keep_corners && draw->kind == PN_DRAW_TRAIN)
+      TN_TRY(grid ? drop_beaten(sites, site) : add_corners(sites, site));
+  }
+  return TN_OK;
+}
+
+size_t pn_term_points(const pn_sites *sites, size_t term) {
+  size_t n = 0;
+  for (size_t i = 0; i < sites->terms[term].n_sites; ++i)
+    n += sites->sites[sites->terms[term].site[i]].n;
+  return n;
+}

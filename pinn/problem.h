@@ -1,0 +1,249 @@
+/* problem.h: the checked problem: what a file says once every name, type and number is known.
+ *
+ * pn_problem_load reads TOML, applies --set overrides, checks keys against keys.def, evaluates the
+ * constants, parses and resolves every expression, and turns predicates into pieces of the box.
+ * What comes out is read-only and complete except for what depends on sizes (point counts, network
+ * widths, default stages): there 0, NaN or NULL mean "auto" and the solver decides.
+ */
+#ifndef PINN_PROBLEM_H
+#define PINN_PROBLEM_H
+
+#include "pinn/expr.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PN_MAX_COORDINATES 16
+#define PN_NONE ((size_t)-1) /* "no index" */
+
+typedef enum pn_role { PN_SPACE, PN_TIME, PN_PARAMETER } pn_role;
+
+typedef struct pn_coordinate {
+  const char *name;
+  pn_role role;  /* t is PN_TIME unless said otherwise */
+  double lo, hi; /* lo < hi, finite */
+  bool periodic; /* exact embedding; no faces in `boundary` */
+  bool log_spacing;
+  pn_place place; /* of its key */
+} pn_coordinate;
+
+typedef struct pn_constant {
+  const char *name;
+  double value;
+  pn_expr *expr; /* NULL if a plain number */
+  int state;     /* the evaluator's: 0 not seen, 1 being evaluated, 2 done */
+  pn_place place;
+} pn_constant;
+
+typedef struct pn_network {
+  const char *kind;       /* "mlp" */
+  size_t width, depth;    /* hidden units and layers; 0 = auto */
+  const char *activation; /* "tanh", "sin", ... */
+  size_t fourier;         /* random features; 0 = none */
+  bool factorised;
+  const char *from; /* result file or folder to start from; NULL = none */
+  double gain;      /* factor on first-layer weights; NaN = by activation */
+  const char *init; /* "glorot" */
+  pn_place place;
+} pn_network;
+
+typedef struct pn_unknown {
+  const char *name;
+  size_t n_of;
+  size_t of[PN_MAX_COORDINATES]; /* coordinate indices, in the order of `of` */
+  pn_expr *ansatz;               /* with PN_NET; NULL = the network itself */
+  int parity;                    /* 1 even, -1 odd, 0 neither, about the middle of */
+  size_t parity_coordinate;      /* this coordinate; PN_NONE if parity is 0 */
+  double scale;                  /* NaN = auto */
+  pn_network *network;           /* its own network; NULL = shared with others of the same `of` */
+  pn_expr *exact;                /* from [exact]; NULL = none */
+  double accept;                 /* largest relative L2 error; NaN = none asked */
+  pn_place place, exact_place;
+} pn_unknown;
+
+typedef struct pn_definition {
+  const char *name;
+  pn_expr *value;  /* resolved; a vector if value->components > 1. For a function: unresolved */
+  size_t n_of;     /* 0: a macro. Else a function: calls were expanded, no node refers to it */
+  const char **of; /* names of the arguments */
+  pn_expr *scalar; /* value after pn_scalar: what a reference lowers to; NULL for vectors, functions
+                      and what needs a normal (pn_scalar writes those out where they are used) */
+  uint32_t depends;  /* bit i: coordinate i matters (also through unknowns) */
+  uint64_t unknowns; /* bit i: unknown i occurs in it */
+  bool has_normal;   /* dn or normal_x occurs in it */
+  int state;         /* the resolver's: 0 not seen, 1 being resolved, 2 done */
+  pn_place place;
+} pn_definition;
+
+typedef struct pn_table_entry {
+  const char *name, *file, *column, *method; /* file: relative to the problem file's folder */
+  size_t n_of;
+  size_t of[PN_MAX_COORDINATES];
+  pn_place place;
+} pn_table_entry; /* of [tables] */
+
+/* A part of a box on which some coordinates are fixed. */
+typedef struct pn_piece {
+  size_t n_fixed;                   /* 0 for a volume (`in`) */
+  size_t fixed[PN_MAX_COORDINATES]; /* coordinate indices, ascending */
+  double value[PN_MAX_COORDINATES]; /* of each */
+  int side[PN_MAX_COORDINATES];     /* -1 the low end, 1 the high end, 0 inside the range */
+  size_t normal; /* coordinate of the outward normal; PN_NONE unless exactly one space coordinate is
+                    fixed, at an end */
+  int sign;      /* of the normal: -1 or 1 */
+  pn_expr *filter; /* predicate that points must fulfil too (pn_predicate_holds); NULL = all */
+} pn_piece;
+
+typedef struct pn_relation {
+  pn_kind op;         /* PN_EQUAL, PN_LESS_EQUAL, PN_GREATER_EQUAL */
+  pn_expr *lhs, *rhs; /* resolved; vectors give one relation for each component */
+  size_t component;   /* pass it to pn_scalar for both sides */
+  pn_expr *whole;     /* the node that holds both, for printing and places */
+} pn_relation;
+
+typedef enum pn_where {
+  PN_ON,      /* conditions on pieces */
+  PN_IN,      /* in the volume (all equations; conditions with `in`) */
+  PN_INTEGRAL /* no point set: every coordinate is fixed or averaged away */
+} pn_where;
+
+typedef struct pn_term { /* an equation or a condition */
+  const char *name;
+  bool is_condition;
+  size_t n_relations;
+  pn_relation *relations;
+  pn_where where;
+  size_t n_pieces;
+  pn_piece *pieces;     /* PN_ON: at least 1; PN_IN: one volume; PN_INTEGRAL: 0 */
+  const char *region;   /* text of on or in as written; NULL = everywhere */
+  pn_expr *weight;      /* resolved scalar; NULL = weight_number */
+  double weight_number; /* 1 by default */
+  bool weight_given;    /* the file or --set says it */
+  size_t points;        /* 0 = auto */
+  bool hard, wins;      /* conditions */
+  uint32_t coordinates; /* bit i: the term varies along coordinate i (through unknowns too) */
+  pn_place place;       /* of its key */
+} pn_term;
+
+typedef struct pn_points {
+  size_t interior;     /* 0 = auto */
+  const char *sampler; /* "sobol", "uniform", "grid" */
+  const char *refine;  /* "none", "rad" */
+  size_t every;        /* steps between refinements */
+  size_t batch;        /* 0 = all */
+  bool keep_corners;
+} pn_points;
+
+typedef struct pn_weights {
+  const char *scheme; /* "balance", "none" */
+} pn_weights;
+
+typedef struct pn_stage {
+  const char *optimizer; /* "adam", ...; "auto": the solver decides */
+  size_t steps;          /* 0 = auto */
+  double rate;           /* NaN = the optimizer's own */
+  const char *schedule;  /* "constant", "cosine", "exponential" */
+  size_t warmup;         /* steps of rising rate */
+  double half_life;      /* exponential: steps in which the rate halves; NaN = auto */
+  double clip;           /* largest gradient norm; 0 = none */
+  double decay;          /* weight decay of adam and adamw; NaN = the optimizer's own */
+  size_t stall;        /* stop when the loss has not fallen below stall_factor times its value so */
+  double stall_factor; /* many steps ago; 0 steps = never */
+  double seconds;      /* 0 = no limit */
+  const char *precision; /* "f64", "f32" */
+  size_t memory;         /* pairs kept by lbfgs; 0 = auto */
+  size_t refine_every;   /* 0 = as [points] every */
+  pn_place place;
+} pn_stage;
+
+typedef struct pn_output {
+  size_t n_fields;
+  pn_expr **fields; /* resolved expressions to write besides the unknowns */
+  size_t n_grid;
+  size_t *grid; /* points along each coordinate; n_grid 0 = auto, 1 = the same for all */
+} pn_output;
+
+typedef struct pn_problem {
+  size_t budget;    /* the resolver's: nodes that functions may still expand to */
+  pn_arena *arena;  /* owns everything below */
+  pn_source source; /* file name and full text */
+  const char *title;
+  size_t n_coordinates, n_constants, n_unknowns, n_definitions, n_tables;
+  pn_coordinate *coordinates;
+  pn_constant *constants;
+  pn_unknown *unknowns;
+  pn_definition *definitions;
+  pn_table_entry *tables;
+  const char **coordinate_names; /* for pn_expr_print */
+  size_t n_equations, n_conditions;
+  pn_term *equations, *conditions;
+  double accept_residual; /* largest relative residual of each term on fresh points */
+  bool accept_residual_given;
+  bool accept_error_given;
+  pn_network network;
+  pn_points points;
+  pn_weights weights;
+  size_t n_stages; /* 0: the file has none, the solver makes its plan */
+  pn_stage *stages;
+  const char *precision; /* [precision] compute: "f64", "f32" */
+  uint64_t seed;
+  double seconds; /* 0 = no limit */
+  pn_output output;
+  size_t n_warnings;
+  char **warnings; /* whole texts, with place lines */
+  size_t n_overrides;
+  const char **overrides; /* as given */
+} pn_problem;
+
+/* Reads a file. Overrides are "path=value" (pinn solve --set). On failure *out is NULL and
+ * tn_error_text() holds all lines of the error: TN_EINPUT bad input, TN_EUNSUPPORTED a key of the
+ * format that this version does not have, TN_EIO no such file. */
+tn_status pn_problem_load(const char *path, size_t n_overrides, const char *const *overrides,
+                          pn_problem **out) TN_MUST_USE;
+tn_status pn_problem_parse(const char *file_name, const char *text, size_t n_overrides,
+                           const char *const *overrides, pn_problem **out) TN_MUST_USE;
+void pn_problem_free(pn_problem **problem);
+
+/* The stage that an empty table [[stage]] means. */
+pn_stage pn_stage_default(void);
+
+/* A scalar or vector expression typed by the user later (pinn eval, plots): parsed and resolved in
+ * the problem's names; lives in the problem's arena. `origin` names it in errors ("--expr"). */
+tn_status pn_problem_expression(pn_problem *problem, const char *origin, const char *text,
+                                pn_expr **out) TN_MUST_USE;
+
+/* Which coordinates matter to an expression (bit i), unknowns and definitions included. */
+uint32_t pn_expr_depends(const pn_problem *problem, const pn_expr *expr);
+/* Which unknowns occur in it (bit i: unknown i; the first 64). */
+uint64_t pn_expr_unknowns(const pn_problem *problem, const pn_expr *expr);
+
+/* Value at a point (problem->n_coordinates values; NULL: coordinates are an error) of an expression
+ * without unknowns, derivatives and tables: constants, coordinates, functions, where, definitions.
+ */
+tn_status pn_evaluate(const pn_problem *problem, const pn_expr *expr, const double *point,
+                      double *out) TN_MUST_USE;
+/* The truth of a predicate (piece filter, args[0] of PN_WHERE without unknowns) at a point. */
+tn_status pn_predicate_holds(const pn_problem *problem, const pn_expr *predicate,
+                             const double *point, bool *out) TN_MUST_USE;
+
+/* Component `k` of an expression as a tree of scalars: grad, div, lap, curl, dot, norm, dn, normal,
+ * tuples and vector definitions are written out, so that only PN_NUMBER .. PN_POWER, comparisons,
+ * PN_CONSTANT_REF .. PN_MEAN remain and definitions are scalars. `piece` gives the normal for dn
+ * and normal_x (NULL: they are an error). A PN_DEFINITION that is left lowers to its `scalar` tree.
+ */
+tn_status pn_scalar(pn_problem *problem, const pn_expr *expr, size_t k, const pn_piece *piece,
+                    pn_expr **out) TN_MUST_USE;
+
+/* ---- The key table -------------------------------------------------------------------------- */
+
+/* Help for one table of the format ("stage"), or all (NULL). TN_EINPUT for an unknown table. */
+tn_status pn_keys_text(FILE *file, const char *table) TN_MUST_USE;
+tn_status pn_keys_markdown(FILE *file) TN_MUST_USE;
+tn_status pn_keys_schema(FILE *file) TN_MUST_USE; /* JSON Schema for editors */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,27 @@
+/* resolve.h: what resolve.c and calls.c share. */
+#ifndef PINN_RESOLVE_H
+#define PINN_RESOLVE_H
+
+#include "pinn/names.h"
+
+enum { PN_MOST_ORDER = 64 };
+
+/* "`u` is an unknown; a constant cannot use it" */
+tn_status pn_not_here(const pn_naming *scope, const pn_expr *e, const char *what);
+/* "`u_xx` can be read as `u_x_x` or `u_xx`" */
+tn_status pn_several_readings(const pn_problem *problem, const pn_expr *e, const char *name,
+                              const pn_reading *readings, size_t n);
+/* A field at the point itself, as a new node with the place of e. */
+tn_status pn_make_field(pn_naming *scope, const pn_expr *e, pn_sort sort, size_t index,
+                        pn_expr **out) TN_MUST_USE;
+/* Makes e the derivative of `inside`, which is resolved; derivatives of derivatives are flattened.
+ */
+tn_status pn_make_derivative(pn_naming *scope, pn_expr *e, pn_expr *inside, const size_t *axes,
+                             size_t n) TN_MUST_USE;
+/* A copy of an unresolved tree; the budget counts down. */
+tn_status pn_copy_tree(pn_arena *arena, const pn_expr *e, size_t *budget,
+                       pn_expr **out) TN_MUST_USE;
+/* Resolves a PN_CALL (calls.c). */
+tn_status pn_resolve_call(pn_naming *scope, pn_expr *e) TN_MUST_USE;
+
+#endif

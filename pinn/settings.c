@@ -1,0 +1,238 @@
+/* settings.c: the tables that say how to solve: network, points, weights, stages, output, run, and
+ * what counts as solved. Ranges of numbers are checked here; names of kinds have been checked as
+ * choices.
+ */
+#include "pinn/read.h"
+
+#include <math.h>
+#include <string.h>
+
+/* "auto" in the file, or no key. */
+static const char *const automatic = "auto";
+
+static tn_status positive(const pn_toml *node, double value) {
+  if (!node || isnan(value) || value > 0)
+    return TN_OK;
+  return pn_fail_at(TN_EINPUT, node->place, 1, "`%s` must be positive, but is %g", node->key,
+                    value);
+}
+
+static tn_status not_negative(const pn_toml *node, double value) {
+  if (!node || isnan(value) || value >= 0)
+    return TN_OK;
+  return pn_fail_at(TN_EINPUT, node->place, 1, "`%s` must not be negative, but is %g", node->key,
+                    value);
+}
+
+static tn_status read_positive(pn_problem *p, const pn_toml *table, const char *key,
+                               const char *word, double fallback, double *out) {
+  const pn_toml *node = pn_toml_find(table, key);
+  TN_TRY(pn_read_number(p, node, word, fallback, out));
+  return positive(node, *out);
+}
+
+static tn_status read_not_negative(pn_problem *p, const pn_toml *table, const char *key,
+                                   const char *word, double fallback, double *out) {
+  const pn_toml *node = pn_toml_find(table, key);
+  TN_TRY(pn_read_number(p, node, word, fallback, out));
+  return not_negative(node, *out);
+}
+
+static tn_status read_count(pn_problem *p, const pn_toml *table, const char *key, const char *word,
+                            size_t fallback, size_t *out) {
+  return pn_read_count(p, pn_toml_find(table, key), word, fallback, out);
+}
+
+tn_status pn_read_network(pn_problem *problem, const pn_toml *table, pn_network *n) {
+  if (table)
+    n->place = table->key_place;
+  n->kind = pn_read_text(pn_toml_find(table, "kind"), n->kind);
+  n->activation = pn_read_text(pn_toml_find(table, "activation"), n->activation);
+  n->factorised = pn_read_flag(pn_toml_find(table, "factorised"), n->factorised);
+  n->from = pn_read_text(pn_toml_find(table, "from"), n->from);
+  n->init = pn_read_text(pn_toml_find(table, "init"), n->init);
+  TN_TRY(read_count(problem, table, "width", automatic, n->width, &n->width));
+  TN_TRY(read_count(problem, table, "depth", automatic, n->depth, &n->depth));
+  TN_TRY(read_count(problem, table, "fourier", NULL, n->fourier, &n->fourier));
+  return read_positive(problem, table, "gain", automatic, n->gain, &n->gain);
+}
+
+static tn_status read_points(pn_problem *p, const pn_toml *table) {
+  pn_points *q = &p->points;
+  q->sampler = pn_read_text(pn_toml_find(table, "sampler"), "sobol");
+  q->refine = pn_read_text(pn_toml_find(table, "refine"), "none");
+  q->keep_corners = strcmp(pn_read_text(pn_toml_find(table, "corners"), "skip"), "keep") == 0;
+  TN_TRY(read_count(p, table, "interior", automatic, 0, &q->interior));
+  TN_TRY(read_count(p, table, "every", NULL, 500, &q->every));
+  if (q->every == 0)
+    return pn_fail_at(TN_EINPUT, pn_toml_find(table, "every")->place, 1,
+                      "`every` must be positive");
+  return read_count(p, table, "batch", "all", 0, &q->batch);
+}
+
+pn_stage pn_stage_default(void) {
+  return (pn_stage){.optimizer = "auto",
+                    .rate = NAN,
+                    .schedule = "constant",
+                    .half_life = NAN,
+                    .decay = NAN,
+                    .stall_factor = 0.9,
+                    .precision = "f64"};
+}
+
+static tn_status read_stage(pn_problem *p, const pn_toml *table, pn_stage *s) {
+  *s = pn_stage_default();
+  s->place = table->place;
+  s->optimizer = pn_read_text(pn_toml_find(table, "optimizer"), s->optimizer);
+  s->schedule = pn_read_text(pn_toml_find(table, "schedule"), s->schedule);
+  s->precision = pn_read_text(pn_toml_find(table, "precision"), p->precision);
+  if (strcmp(s->precision, "precision.compute") == 0)
+    s->precision = p->precision;
+  TN_TRY(read_count(p, table, "steps", automatic, 0, &s->steps));
+  TN_TRY(read_count(p, table, "warmup", NULL, 0, &s->warmup));
+  TN_TRY(read_count(p, table, "stall", NULL, 0, &s->stall));
+  TN_TRY(read_count(p, table, "memory", automatic, 0, &s->memory));
+  TN_TRY(read_count(p, table, "refine_every", "points.every", 0, &s->refine_every));
+  TN_TRY(read_positive(p, table, "rate", automatic, NAN, &s->rate));
+  TN_TRY(read_positive(p, table, "half_life", automatic, NAN, &s->half_life));
+  TN_TRY(read_not_negative(p, table, "clip", NULL, 0, &s->clip));
+  TN_TRY(read_not_negative(p, table, "decay", automatic, NAN, &s->decay));
+  TN_TRY(read_not_negative(p, table, "seconds", NULL, 0, &s->seconds));
+  TN_TRY(read_positive(p, table, "stall_factor", NULL, 0.9, &s->stall_factor));
+  if (s->stall_factor >= 1)
+    return pn_fail_at(TN_EINPUT, pn_toml_find(table, "stall_factor")->place, 1,
+                      "`stall_factor` must be below 1, but is %g", s->stall_factor);
+  return TN_OK;
+}
+
+static tn_status read_stages(pn_problem *p, const pn_toml *list) {
+  if (!list)
+    return TN_OK;
+  TN_TRY(PN_TAKE(p->arena, list->n, &p->stages));
+  for (size_t i = 0; i < list->n; ++i)
+    TN_TRY(read_stage(p, list->items[i], &p->stages[i]));
+  p->n_stages = list->n;
+  return TN_OK;
+}
+
+static tn_status read_field(pn_problem *p, const pn_toml *node, pn_expr **out) {
+  TN_TRY(pn_read_tree(p, node, out));
+  pn_naming scope = {.problem = p, .what = "an output field", .coordinates = true, .unknowns = true};
+  return pn_resolve(&scope, *out);
+}
+
+static tn_status read_output(pn_problem *p, const pn_toml *table) {
+  const pn_toml *fields = pn_toml_find(table, "fields"), *grid = pn_toml_find(table, "grid");
+  pn_output *o = &p->output;
+  if (fields && !(fields->kind == PN_TOML_STRING && strcmp(fields->string, "none") == 0)) {
+    bool list = fields->kind == PN_TOML_ARRAY;
+    o->n_fields = list ? fields->n : 1;
+    TN_TRY(PN_TAKE(p->arena, o->n_fields, &o->fields));
+    for (size_t i = 0; i < o->n_fields; ++i)
+      TN_TRY(read_field(p, list ? fields->items[i] : fields, &o->fields[i]));
+  }
+  if (!grid || (grid->kind == PN_TOML_STRING && strcmp(grid->string, automatic) == 0))
+    return TN_OK;
+  bool list = grid->kind == PN_TOML_ARRAY;
+  if (list && grid->n != p->n_coordinates)
+    return pn_fail_at(TN_EINPUT, grid->place, 1,
+                      "`grid` has %zu entries; one number, or one for each of the %zu coordinates",
+                      grid->n, p->n_coordinates);
+  o->n_grid = list ? grid->n : 1;
+  TN_TRY(PN_TAKE(p->arena, o->n_grid, &o->grid));
+  for (size_t i = 0; i < o->n_grid; ++i)
+    TN_TRY(pn_read_count(p, list ? grid->items[i] : grid, NULL, 0, &o->grid[i]));
+  return TN_OK;
+}
+
+tn_status pn_read_settings(pn_problem *problem, const pn_toml *root) {
+  const pn_toml *run = pn_toml_find(root, "run");
+  size_t seed = 0;
+  problem->precision =
+      pn_read_text(pn_toml_find(pn_toml_find(root, "precision"), "compute"), "f64");
+  problem->weights.scheme =
+      pn_read_text(pn_toml_find(pn_toml_find(root, "weights"), "scheme"), "balance");
+  TN_TRY(read_points(problem, pn_toml_find(root, "points")));
+  TN_TRY(read_stages(problem, pn_toml_find(root, "stage")));
+  TN_TRY(read_output(problem, pn_toml_find(root, "output")));
+  TN_TRY(read_count(problem, run, "seed", NULL, 0, &seed));
+  problem->seed = seed;
+  return read_not_negative(problem, run, "seconds", NULL, 0, &problem->seconds);
+}
+
+/* ---- Exact solutions and what is accepted
+ * -------------------------------------------------------- */
+
+/* The unknown that a key of [exact] or accept.error names. */
+static tn_status unknown_of(pn_problem *p, const pn_toml *node, const char *table, size_t *index) {
+  if (pn_lookup(p, node->key, index) == PN_IS_UNKNOWN)
+    return TN_OK;
+  return pn_fail_at(TN_EINPUT, node->key_place, strlen(node->key),
+                    "`%s` in %s is not an unknown of [unknowns]", node->key, table);
+}
+
+static tn_status read_solutions(pn_problem *p, const pn_toml *table) {
+  for (size_t i = 0; table && i < table->n; ++i) {
+    const pn_toml *entry = table->items[i], *value = pn_toml_find(entry, "value");
+    size_t index = 0;
+    TN_TRY(unknown_of(p, entry, "[exact]", &index));
+    if (!value)
+      continue;
+    pn_unknown *u = &p->unknowns[index];
+    TN_TRY(pn_read_tree(p, value, &u->exact));
+    u->exact_place = entry->key_place;
+    pn_naming scope = {.problem = p, .what = "an exact solution", .coordinates = true};
+    TN_TRY(pn_resolve(&scope, u->exact));
+    if (u->exact->components != 1)
+      return pn_expr_fail(TN_EINPUT, u->exact, "the exact solution of `%s` is a vector", u->name);
+  }
+  return TN_OK;
+}
+
+/* One bound for all, or a table of bounds. */
+static tn_status read_errors(pn_problem *p, const pn_toml *error) {
+  if (!error || (error->kind == PN_TOML_STRING && strcmp(error->string, "none") == 0))
+    return TN_OK;
+  p->accept_error_given = true;
+  if (error->kind != PN_TOML_TABLE) {
+    double bound = 0;
+    size_t known = 0;
+    TN_TRY(pn_read_number(p, error, NULL, 0, &bound));
+    TN_TRY(positive(error, bound));
+    for (size_t i = 0; i < p->n_unknowns; ++i) {
+      if (!p->unknowns[i].exact)
+        continue;
+      p->unknowns[i].accept = bound;
+      ++known;
+    }
+    if (known > 0)
+      return TN_OK;
+    return pn_fail_at(
+        TN_EINPUT, error->key_place, strlen(error->key),
+        "accept.error asks for an error, but [exact] gives no solution to compare with");
+  }
+  for (size_t i = 0; i < error->n; ++i) {
+    const pn_toml *node = error->items[i];
+    size_t index = 0;
+    TN_TRY(unknown_of(p, node, "accept.error", &index));
+    if (node->kind != PN_TOML_INTEGER && node->kind != PN_TOML_FLOAT &&
+        node->kind != PN_TOML_STRING)
+      return pn_fail_at(TN_EINPUT, node->place, 1, "the bound on `%s` is %s, not a number",
+                        node->key, pn_toml_kind_text(node->kind));
+    if (!p->unknowns[index].exact)
+      return pn_fail_at(TN_EINPUT, node->key_place, strlen(node->key),
+                        "accept.error asks for the error of `%s`, but [exact] has no `%s`",
+                        node->key, node->key);
+    TN_TRY(pn_read_number(p, node, NULL, 0, &p->unknowns[index].accept));
+    TN_TRY(positive(node, p->unknowns[index].accept));
+  }
+  return TN_OK;
+}
+
+tn_status pn_read_exact(pn_problem *problem, const pn_toml *root) {
+  const pn_toml *accept = pn_toml_find(root, "accept");
+  TN_TRY(read_solutions(problem, pn_toml_find(root, "exact")));
+  TN_TRY(read_errors(problem, pn_toml_find(accept, "error")));
+  problem->accept_residual_given = pn_toml_find(accept, "residual") != NULL;
+  return read_positive(problem, accept, "residual", NULL, 1e-2, &problem->accept_residual);
+}

@@ -1,0 +1,115 @@
+/* summary.c: summary.json: how a run went, for scripts.
+ *
+ *   problem, title, sha256     file name, its title, SHA-256 of its text
+ *   converged, exit_status     as the program ends
+ *   fields                     by unknown: rel_l2, linf, place of linf, accept; null where nothing is known
+ *   terms                      by term, on fresh points: relative residual, rms and worst |residual|
+ *   loss, steps, seconds       at the end; of training alone, and of the whole run
+ *   stop_reasons               a text a stage
+ *   weights, weights_sha256    number of trained numbers, and a digest of their bytes: equal runs, equal digest
+ *   peak_mib, threads, ranks, device, isa, blas, precision, seed, version
+ *
+ * Numbers that are not finite become null.
+ */
+#include "pinn/summary.h"
+
+#include "pinn/files.h"
+#include "pinn/json.h"
+
+static void put_fields(pn_json *json, const pn_run *run) {
+  const pn_train_result *r = pn_training_result(run->training);
+  const pn_problem *p = run->problem;
+  pn_json_object(json, "fields");
+  for (size_t i = 0; i < r->n_fields; ++i) {
+    const pn_field_error *e = &r->fields[i];
+    pn_json_object(json, p->unknowns[i].name);
+    if (e->known) {
+      pn_json_number(json, "rel_l2", e->rel_l2);
+      pn_json_number(json, "linf", e->linf);
+      pn_json_object(json, "linf_at");
+      for (size_t c = 0; c < p->n_coordinates; ++c) {
+        if (e->place[c] == e->place[c]) pn_json_number(json, p->coordinates[c].name, e->place[c]);
+      }
+      pn_json_end(json);
+    } else {
+      pn_json_null(json, "rel_l2");
+      pn_json_null(json, "linf");
+    }
+    pn_json_number(json, "accept", e->accept);
+    pn_json_number(json, "rms", e->rms);
+    pn_json_number(json, "lowest", e->lowest);
+    pn_json_number(json, "highest", e->highest);
+    pn_json_end(json);
+  }
+  pn_json_end(json);
+}
+
+static void put_terms(pn_json *json, const pn_run *run) {
+  const pn_train_result *r = pn_training_result(run->training);
+  const pn_sites *sites = pn_training_sites(run->training);
+  pn_json_object(json, "terms");
+  for (size_t m = 0; m < r->n_terms; ++m) {
+    pn_json_object(json, sites->terms[m].term->name);
+    pn_json_number(json, "relative", r->terms[m].relative);
+    pn_json_number(json, "rms", r->terms[m].rms);
+    pn_json_number(json, "worst", r->terms[m].worst);
+    pn_json_boolean(json, "accepted", r->terms[m].accepted);
+    pn_json_integer(json, "points", (int64_t)pn_term_points(sites, m));
+    pn_json_number(json, "weight", pn_loss_weight(pn_training_loss(run->training), m));
+    pn_json_end(json);
+  }
+  pn_json_end(json);
+}
+
+static void put_environment(pn_json *json, const pn_run *run) {
+  pn_json_number(json, "peak_mib", pn_peak_mib());
+  pn_json_integer(json, "threads", (int64_t)tn_pool_threads(run->pool));
+  pn_json_integer(json, "ranks", 1);
+  pn_json_string(json, "device", "cpu");
+  pn_json_string(json, "isa", tn_isa());
+  pn_json_null(json, "blas"); /* training uses kernels of its own */
+  pn_json_string(json, "precision", tn_dtype_name(run->model->dtype));
+  pn_json_integer(json, "seed", (int64_t)run->seed);
+  pn_json_string(json, "version", pn_version());
+}
+
+tn_status pn_summary_write(const pn_run *run) {
+  const pn_train_result *r = pn_training_result(run->training);
+  size_t n = 0;
+  const double *theta = pn_training_theta(run->training, &n);
+  char digest[65], *path = NULL;
+  pn_json *json = NULL;
+  pn_outcome outcome = run->failure != NULL ? PN_NONFINITE : r->outcome;
+  pn_sha256_text(theta, n * sizeof *theta, digest);
+  TN_TRY(pn_json_new(&json));
+  pn_json_object(json, NULL);
+  pn_json_string(json, "problem", run->problem->source.file);
+  pn_json_string(json, "title", run->problem->title);
+  pn_json_string(json, "sha256", run->sha256);
+  pn_json_boolean(json, "converged", outcome == PN_CONVERGED);
+  pn_json_integer(json, "exit_status", outcome);
+  if (run->failure != NULL) pn_json_string(json, "failure", run->failure);
+  put_fields(json, run);
+  pn_json_object(json, "parameters");
+  pn_json_end(json);
+  pn_json_number(json, "loss", r->loss);
+  put_terms(json, run);
+  pn_json_number(json, "seconds", run->seconds);
+  pn_json_number(json, "training_seconds", r->seconds);
+  pn_json_integer(json, "steps", (int64_t)r->steps);
+  pn_json_array(json, "stop_reasons");
+  for (size_t i = 0; i < r->n_stages; ++i) {
+    if (r->stages[i].reason[0] != '\0') pn_json_string(json, NULL, r->stages[i].reason);
+  }
+  pn_json_end(json);
+  if (r->detector[0] != '\0') pn_json_string(json, "detector", r->detector);
+  pn_json_integer(json, "weights", (int64_t)n);
+  pn_json_string(json, "weights_sha256", digest);
+  put_environment(json, run);
+  pn_json_end(json);
+  tn_status status = pn_path_join(run->folder, "summary.json", &path);
+  if (status == TN_OK) status = pn_json_write(json, path);
+  tn_free(&path);
+  pn_json_free(&json);
+  return status;
+}

@@ -1,0 +1,227 @@
+/* terms.c: equations and conditions: relations, where they hold, and how much they weigh.
+ *
+ * A relation between vectors becomes one for each component. Every side is written out once for
+ * every piece it holds on, so that a normal derivative on an edge, or at t = 0, is an error of the
+ * file and not of the run.
+ */
+#include "pinn/read.h"
+
+#include <string.h>
+
+enum { MOST_RELATIONS = 256 };
+
+static tn_status add_relation(pn_problem *p, pn_naming *scope, const pn_toml *node, pn_term *term) {
+  const pn_phrase *phrase = NULL;
+  pn_expr *whole = NULL;
+  TN_TRY(pn_phrase_of(p, node, &phrase));
+  TN_TRY(pn_parse_relation(p->arena, phrase, &whole));
+  TN_TRY(pn_resolve(scope, whole));
+  if (pn_expr_unknowns(p, whole) == 0)
+    return pn_expr_fail(TN_EINPUT, whole, "no unknown occurs in `%s`: nothing can be fitted to it",
+                        term->name);
+  if (term->n_relations + whole->components > MOST_RELATIONS)
+    return pn_expr_fail(TN_EINPUT, whole, "`%s` has more than %d relations", term->name,
+                        MOST_RELATIONS);
+  for (size_t k = 0; k < whole->components; ++k)
+    term->relations[term->n_relations++] =
+        (pn_relation){whole->kind, whole->args[0], whole->args[1], k, whole};
+  term->coordinates |= pn_expr_depends(p, whole);
+  return TN_OK;
+}
+
+static tn_status read_relations(pn_problem *p, const pn_toml *entry, pn_term *term) {
+  const pn_toml *node = pn_toml_find(entry, "equation");
+  if (!node)
+    return pn_fail_at(TN_EINPUT, entry->key_place, strlen(entry->key),
+                      "`%s` has no equation: write equation = \"left = right\"", entry->key);
+  pn_naming scope = {.problem = p,
+                    .coordinates = true,
+                    .unknowns = true,
+                    .mean = true,
+                    .what = term->is_condition ? "a condition without `on`" : "an equation",
+                    .normal = term->where == PN_ON};
+  TN_TRY(PN_TAKE(p->arena, MOST_RELATIONS, &term->relations));
+  if (node->kind == PN_TOML_STRING)
+    return add_relation(p, &scope, node, term);
+  for (size_t i = 0; i < node->n; ++i)
+    TN_TRY(add_relation(p, &scope, node->items[i], term));
+  return TN_OK;
+}
+
+/* The predicate of a node, resolved. */
+static tn_status read_predicate(pn_problem *p, const pn_toml *node, pn_expr **out) {
+  const pn_phrase *phrase = NULL;
+  TN_TRY(pn_phrase_of(p, node, &phrase));
+  TN_TRY(pn_parse_predicate(p->arena, phrase, out));
+  pn_naming scope = {.problem = p, .what = "a region", .coordinates = true};
+  return pn_resolve_predicate(&scope, *out);
+}
+
+static tn_status read_volume(pn_problem *p, const pn_toml *in, pn_term *term) {
+  pn_expr *predicate = NULL;
+  if (in)
+    TN_TRY(read_predicate(p, in, &predicate));
+  TN_TRY(PN_TAKE(p->arena, 1, &term->pieces));
+  TN_TRY(pn_pieces_in(p, predicate, &term->pieces[0]));
+  term->n_pieces = 1;
+  term->where = PN_IN;
+  term->region = in ? in->string : NULL;
+  return TN_OK;
+}
+
+static tn_status read_surface(pn_problem *p, const pn_toml *on, pn_term *term) {
+  pn_expr *predicate = NULL;
+  TN_TRY(read_predicate(p, on, &predicate));
+  TN_TRY(pn_pieces_on(p, term->name, predicate, &term->n_pieces, &term->pieces));
+  term->where = PN_ON;
+  term->region = on->string;
+  return TN_OK;
+}
+
+/* The predicate of a key, NULL if there is none. */
+static const pn_toml *given(const pn_toml *entry, const char *key) {
+  const pn_toml *node = pn_toml_find(entry, key);
+  return node && strcmp(node->string, "none") == 0 ? NULL : node;
+}
+
+static tn_status read_where(pn_problem *p, const pn_toml *entry, pn_term *term) {
+  const pn_toml *on = given(entry, "on"), *in = given(entry, "in");
+  if (!term->is_condition)
+    return read_volume(p, in, term);
+  if (on && in)
+    return pn_fail_at(TN_EINPUT, in->key_place, strlen(in->key),
+                      "`%s` has both on (a surface) and in (a volume): one of them", term->name);
+  if (on)
+    return read_surface(p, on, term);
+  if (in)
+    return read_volume(p, in, term);
+  term->where = PN_INTEGRAL;
+  return TN_OK;
+}
+
+static tn_status read_weight(pn_problem *p, const pn_toml *entry, pn_term *term) {
+  const pn_toml *node = pn_toml_find(entry, "weight");
+  term->weight_number = 1;
+  term->weight_given = node != NULL;
+  if (!node)
+    return TN_OK;
+  pn_expr *tree = NULL;
+  TN_TRY(pn_read_tree(p, node, &tree));
+  pn_naming scope = {.problem = p, .what = "a weight", .coordinates = true, .unknowns = true};
+  TN_TRY(pn_resolve(&scope, tree));
+  if (tree->components != 1)
+    return pn_expr_fail(TN_EINPUT, tree, "a weight is a scalar");
+  if (pn_expr_depends(p, tree) || pn_expr_unknowns(p, tree)) {
+    term->weight = tree;
+    return TN_OK;
+  }
+  TN_TRY(pn_evaluate(p, tree, NULL, &term->weight_number));
+  if (term->weight_number < 0)
+    return pn_fail_at(TN_EINPUT, node->place, 1,
+                      "the weight of `%s` is %g; it must not be negative", term->name,
+                      term->weight_number);
+  return TN_OK;
+}
+
+/* An integral condition must not vary along any coordinate. */
+static tn_status check_integral(const pn_problem *p, const pn_term *term) {
+  for (size_t i = 0; i < p->n_coordinates; ++i)
+    if (term->where == PN_INTEGRAL && (term->coordinates >> i & 1u))
+      return pn_fail_at(TN_EINPUT, term->place, strlen(term->name),
+                        "`%s` has neither on nor in, but varies with %s: say where it holds, as in "
+                        "on = \"%s = %g\"",
+                        term->name, p->coordinates[i].name, p->coordinates[i].name,
+                        p->coordinates[i].lo);
+  return TN_OK;
+}
+
+static tn_status write_sides(pn_problem *p, const pn_term *term) {
+  size_t n = term->n_pieces ? term->n_pieces : 1;
+  for (size_t i = 0; i < n; ++i)
+    for (size_t r = 0; r < term->n_relations; ++r) {
+      const pn_relation *relation = &term->relations[r];
+      const pn_piece *piece = term->n_pieces ? &term->pieces[i] : NULL;
+      pn_expr *side = NULL;
+      TN_TRY(pn_scalar(p, relation->lhs, relation->component, piece, &side));
+      TN_TRY(pn_scalar(p, relation->rhs, relation->component, piece, &side));
+    }
+  return TN_OK;
+}
+
+/* Writes every side out on every piece, only to see that it can be done; so into an arena of its own. */
+static tn_status check_sides(pn_problem *p, const pn_term *term) {
+  pn_arena *kept = p->arena, *scratch = NULL;
+  TN_TRY(pn_arena_new(&scratch));
+  p->arena = scratch;
+  tn_status status = write_sides(p, term);
+  p->arena = kept;
+  pn_arena_free(&scratch);
+  return status;
+}
+
+static tn_status read_term(pn_problem *p, const pn_toml *entry, bool is_condition, pn_term *term) {
+  *term = (pn_term){.name = entry->key, .is_condition = is_condition, .place = entry->key_place};
+  TN_TRY(read_where(p, entry, term));
+  TN_TRY(read_relations(p, entry, term));
+  TN_TRY(read_weight(p, entry, term));
+  TN_TRY(pn_read_count(p, pn_toml_find(entry, "points"), "auto", 0, &term->points));
+  const pn_toml *points = pn_toml_find(entry, "points");
+  if (points && points->kind == PN_TOML_INTEGER && term->points == 0)
+    return pn_fail_at(TN_EINPUT, points->place, 1, "condition or equation `%s` selects 0 points",
+                      term->name);
+  term->hard = pn_read_flag(pn_toml_find(entry, "hard"), false);
+  term->wins = pn_read_flag(pn_toml_find(entry, "wins"), false);
+  TN_TRY(check_integral(p, term));
+  return check_sides(p, term);
+}
+
+static tn_status read_group(pn_problem *p, const pn_toml *table, bool are_conditions, size_t *n,
+                            pn_term **out) {
+  size_t count = table ? table->n : 0;
+  TN_TRY(pn_read_limit(table, PN_MOST_ENTRIES, are_conditions ? "conditions" : "equations"));
+  TN_TRY(PN_TAKE(p->arena, count, out));
+  for (size_t i = 0; i < count; ++i)
+    TN_TRY(read_term(p, table->items[i], are_conditions, &(*out)[i]));
+  *n = count;
+  return TN_OK;
+}
+
+/* Equations and conditions name loss terms, and a term is known by its name alone. */
+static tn_status check_term_names(const pn_problem *p) {
+  for (size_t i = 0; i < p->n_conditions; ++i)
+    for (size_t k = 0; k < p->n_equations; ++k)
+      if (strcmp(p->conditions[i].name, p->equations[k].name) == 0)
+        return pn_fail_at(TN_EINPUT, p->conditions[i].place, strlen(p->conditions[i].name),
+                          "`%s` is an equation (line %zu) and a condition", p->conditions[i].name,
+                          p->equations[k].place.line);
+  return TN_OK;
+}
+
+static uint64_t unknowns_of(const pn_problem *p, const pn_term *terms, size_t n) {
+  uint64_t bits = 0;
+  for (size_t i = 0; i < n; ++i)
+    for (size_t r = 0; r < terms[i].n_relations; ++r)
+      bits |= pn_expr_unknowns(p, terms[i].relations[r].whole);
+  return bits;
+}
+
+static tn_status warn_unused(pn_problem *p) {
+  uint64_t used = unknowns_of(p, p->equations, p->n_equations);
+  for (size_t i = 0; i < p->n_unknowns; ++i)
+    if (!(used >> i & 1u))
+      TN_TRY(pn_warn(p, p->unknowns[i].place, strlen(p->unknowns[i].name),
+                     "no equation mentions the unknown `%s`", p->unknowns[i].name));
+  return TN_OK;
+}
+
+tn_status pn_read_terms(pn_problem *problem, const pn_toml *root) {
+  const pn_toml *equations = pn_toml_find(root, "equations");
+  const pn_toml *conditions = pn_toml_find(root, "conditions");
+  if (!equations || equations->n == 0)
+    return TN_FAIL(TN_EINPUT, "%s: there are no equations: [equations] is missing or empty",
+                   problem->source.file);
+  TN_TRY(read_group(problem, equations, false, &problem->n_equations, &problem->equations));
+  TN_TRY(read_group(problem, conditions, true, &problem->n_conditions, &problem->conditions));
+  TN_TRY(check_term_names(problem));
+  return warn_unused(problem);
+}

@@ -1,0 +1,303 @@
+/* train.c: a training run from the model to the first step.
+ *
+ * Order: the plan, the layout of the points, sizes of the unknowns, the loss, sizes of the relations, first
+ * weights, the validation. Everything a user sees in the banner is decided here and nothing later. A stage
+ * in another precision than the problem's gets a second edition of the model over the same theta and points.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "pinn/train_inside.h"
+
+double pn_training_clock(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- Points, scales, weights ------------------------------------------------------------------------ */
+
+tn_status pn_training_draw(pn_training *t) {
+  const pn_draw draw = {.kind = PN_DRAW_TRAIN,
+                        .seed = t->options.seed,
+                        .stage = t->stage + 1,
+                        .round = 0,
+                        .factor = 1};
+  return pn_sites_draw(t->sites, &draw);
+}
+
+tn_status pn_training_apply(pn_training *t) {
+  size_t k = 0;
+  for (size_t m = 0; m < t->sites->n_terms; ++m) {
+    pn_loss_set_weight(t->loss, m, t->weight[m]);
+    for (size_t r = 0; r < pn_loss_relations(t->loss, m); ++r)
+      pn_loss_set_scale(t->loss, m, r, t->scale[k++]);
+  }
+  return pn_loss_bind(t->loss);
+}
+
+static void file_weights(const pn_training *t, double *weight) {
+  for (size_t m = 0; m < t->sites->n_terms; ++m) {
+    const pn_term *term = t->sites->terms[m].term;
+    weight[m] = term->weight ? 1 : term->weight_number;
+  }
+}
+
+/* ---- Editions ------------------------------------------------------------------------------------- */
+
+static tn_status make_other(pn_training *t, tn_dtype dtype) {
+  pn_edition *e = &t->other;
+  if (e->loss)
+    return TN_OK;
+  TN_TRY(pn_model_new(t->problem, dtype, &e->model));
+  if (e->model->n_theta != t->n)
+    return TN_FAIL(TN_EINTERNAL, "a model in %s has %zu weights instead of %zu",
+                   tn_dtype_name(dtype), e->model->n_theta, t->n);
+  memcpy(e->model->unknown_scale, t->main.model->unknown_scale,
+         t->problem->n_unknowns * sizeof *e->model->unknown_scale);
+  TN_TRY(pn_scopes_new(e->model, t->sites, &e->scopes));
+  return pn_loss_new(e->scopes, t->pool, &e->loss);
+}
+
+tn_status pn_training_choose(pn_training *t, size_t s) {
+  const char *name = t->plan.stages[s].stage.precision;
+  tn_dtype dtype = t->main.model->dtype;
+  if (name)
+    TN_TRY(tn_dtype_of_name(name, &dtype));
+  t->loss = t->main.loss;
+  if (dtype == t->main.model->dtype)
+    return TN_OK;
+  TN_TRY(make_other(t, dtype));
+  t->loss = t->other.loss;
+  return TN_OK;
+}
+
+/* ---- Optimizers ----------------------------------------------------------------------------------- */
+
+static tn_status set_option(const pn_plan_stage *stage, size_t s, const char *name, double value,
+                            bool asked, pn_setting *settings, size_t *n) {
+  if (pn_opt_option(stage->class_, name)) {
+    if (asked)
+      settings[(*n)++] = (pn_setting){name, value};
+    return TN_OK;
+  }
+  if (asked && strcmp(name, "memory") != 0)
+    return TN_FAIL(TN_EINPUT, "stage %zu: %s has no `%s`", s + 1, stage->class_->name, name);
+  return TN_OK;
+}
+
+tn_status pn_training_optimizer(pn_training *t, size_t s) {
+  const pn_plan_stage *stage = &t->plan.stages[s];
+  pn_setting settings[3];
+  size_t n = 0;
+  const pn_stage *k = &stage->stage;
+  TN_TRY(set_option(stage, s, "clip", k->clip, k->clip > 0, settings, &n));
+  TN_TRY(set_option(stage, s, "decay", k->decay, !isnan(k->decay), settings, &n));
+  TN_TRY(set_option(stage, s, "memory", (double)k->memory, k->memory > 0, settings, &n));
+  const pn_opt_context context = {.pool = t->pool, .seed = t->options.seed, .rate = k->rate};
+  pn_opt_free(&t->opt);
+  return pn_opt_new(stage->class_, t->n, settings, n, &context, &t->opt);
+}
+
+/* ---- Refinement ----------------------------------------------------------------------------------- */
+
+enum { POOL = 8 }; /* candidates a point */
+
+static tn_status refine_site(pn_training *t, size_t i) {
+  pn_site *site = &t->sites->sites[i];
+  pn_site pool = *site;
+  size_t n = site->n, *chosen = NULL;
+  double *size = NULL;
+  char stream[224];
+  const pn_draw draw = {PN_DRAW_POOL, t->options.seed, t->stage + 1, t->round, 1};
+  memset(pool.column, 0, sizeof pool.column);
+  pool.n = 0;
+  snprintf(stream, sizeof stream, "rad:%zu:%zu:%s", t->stage + 1, t->round, site->key);
+  tn_status status = pn_site_draw(t->sites, &pool, &draw, POOL * n);
+  if (status == TN_OK)
+    status = TN_NEW(pool.n, &size);
+  if (status == TN_OK)
+    status = TN_NEW(n, &chosen);
+  if (status == TN_OK)
+    status = pn_loss_sizes(t->loss, t->theta, i, &pool, size);
+  if (status == TN_OK)
+    status = pn_rad_choose(pool.n, size, t->options.seed, stream, n, chosen);
+  for (size_t c = 0; status == TN_OK && c < PN_MAX_COORDINATES; ++c)
+    for (size_t k = 0; site->column[c] && k < n; ++k)
+      site->column[c][k] = pool.column[c][chosen[k]];
+  pn_site_clear(&pool);
+  tn_free(&size);
+  tn_free(&chosen);
+  return status;
+}
+
+tn_status pn_training_refine(pn_training *t) {
+  ++t->round;
+  for (size_t i = 0; i < t->sites->n_sites; ++i) {
+    const pn_site *site = &t->sites->sites[i];
+    if (site->term->where == PN_IN && site->free_ && strncmp(site->key, "mean:", 5) != 0)
+      TN_TRY(refine_site(t, i));
+  }
+  return pn_loss_bind(t->loss);
+}
+
+/* ---- The object ----------------------------------------------------------------------------------- */
+
+static tn_status lay_out(pn_training *t) {
+  const pn_problem *problem = t->problem;
+  bool *skip = NULL;
+  TN_TRY(TN_NEW(problem->n_conditions, &skip));
+  for (size_t i = 0; i < problem->n_conditions; ++i)
+    skip[i] = pn_model_is_hard(t->main.model, &problem->conditions[i]);
+  tn_status status = pn_sites_new(problem, t->n, skip, &t->sites);
+  tn_free(&skip);
+  return status;
+}
+
+static tn_status allocate(pn_training *t) {
+  size_t n_terms = t->sites->n_terms, n_unknowns = t->problem->n_unknowns;
+  for (size_t m = 0; m < n_terms; ++m)
+    t->n_scales += t->sites->terms[m].term->n_relations;
+  TN_TRY(TN_NEW(t->n, &t->theta));
+  TN_TRY(TN_NEW(t->n, &t->good));
+  TN_TRY(TN_NEW(t->n, &t->incoming));
+  TN_TRY(TN_NEW(n_terms, &t->weight));
+  TN_TRY(TN_NEW(t->n_scales, &t->scale));
+  TN_TRY(TN_NEW(n_unknowns, &t->size));
+  TN_TRY(TN_NEW(n_terms, &t->relative));
+  TN_TRY(TN_NEW(n_unknowns, &t->error));
+  TN_TRY(TN_NEW(n_unknowns + n_terms, &t->texts));
+  t->history.n_terms = n_terms;
+  t->history.n_unknowns = n_unknowns;
+  t->result.n_stages = t->plan.n;
+  t->result.n_fields = n_unknowns;
+  t->result.n_terms = n_terms;
+  TN_TRY(TN_NEW(t->plan.n, &t->result.stages));
+  TN_TRY(TN_NEW(n_unknowns, &t->result.fields));
+  for (size_t u = 0; u < n_unknowns; ++u)
+    t->error[u] = NAN;
+  return TN_NEW(n_terms, &t->result.terms);
+}
+
+static tn_status scale_all(pn_training *t) {
+  pn_model *model = t->main.model;
+  size_t n_unknowns = t->problem->n_unknowns, k = 0;
+  TN_TRY(pn_scale_terms(t->main.scopes, t->size, t->main.loss, t->texts + n_unknowns));
+  for (size_t m = 0; m < t->sites->n_terms; ++m)
+    for (size_t r = 0; r < pn_loss_relations(t->main.loss, m); ++r)
+      t->scale[k++] = pn_loss_scale(t->main.loss, m, r);
+  for (size_t u = 0; u < n_unknowns; ++u) {
+    char *words = NULL;
+    TN_TRY(pn_arena_format(model->arena, &words, "%s by %.2g (%s)", t->problem->unknowns[u].name,
+                           t->size[u], model->unknown_scale_source[u]));
+    t->texts[u] = words;
+  }
+  return TN_OK;
+}
+
+static tn_status measure_step(pn_training *t) {
+  double *gradient = NULL, loss = 0;
+  TN_TRY(TN_NEW(t->n, &gradient));
+  tn_status status = pn_objective_gradient(pn_loss_objective(t->loss), t->theta, &loss, gradient);
+  double start = pn_training_clock();
+  if (status == TN_OK)
+    status = pn_objective_gradient(pn_loss_objective(t->loss), t->theta, &loss, gradient);
+  t->step_seconds = pn_training_clock() - start;
+  tn_free(&gradient);
+  return status;
+}
+
+static tn_status build(pn_training *t) {
+  pn_edition *e = &t->main;
+  TN_TRY(pn_weight_find(t->problem->weights.scheme ? t->problem->weights.scheme : "balance",
+                        &t->scheme));
+  TN_TRY(pn_plan_new(t->problem, t->n, &t->plan));
+  TN_TRY(lay_out(t));
+  TN_TRY(allocate(t));
+  TN_TRY(pn_training_draw(t));
+  TN_TRY(pn_scopes_new(e->model, t->sites, &e->scopes));
+  TN_TRY(pn_scale_unknowns(e->scopes, t->size));
+  TN_TRY(pn_loss_new(e->scopes, t->pool, &e->loss));
+  TN_TRY(pn_training_draw(t)); /* again: the loss may have added points of means */
+  TN_TRY(scale_all(t));
+  file_weights(t, t->weight);
+  t->loss = e->loss;
+  TN_TRY(pn_training_apply(t));
+  TN_TRY(pn_model_init(e->model, t->options.seed, t->theta));
+  memcpy(t->good, t->theta, t->n * sizeof *t->theta);
+  TN_TRY(pn_metrics_new(e->scopes, t->options.seed, t->pool, &t->metrics));
+  return measure_step(t);
+}
+
+tn_status pn_training_new(pn_model *model, tn_pool *pool, const pn_train_options *options,
+                          pn_training **out) {
+  *out = NULL;
+  pn_training *t = NULL;
+  TN_TRY(TN_NEW(1, &t));
+  t->problem = model->problem;
+  t->pool = pool;
+  t->options = *options;
+  t->main.model = model;
+  t->n = model->n_theta;
+  t->mark_loss = NAN;
+  if (t->options.seconds <= 0)
+    t->options.seconds = t->problem->seconds;
+  if (t->options.checkpoint_seconds <= 0)
+    t->options.checkpoint_seconds = 30;
+  tn_status status = build(t);
+  if (status != TN_OK)
+    pn_training_free(&t);
+  *out = t;
+  return status;
+}
+
+void pn_training_free(pn_training **training) {
+  pn_training *t = *training;
+  if (!t)
+    return;
+  pn_opt_free(&t->opt);
+  pn_metrics_free(&t->metrics);
+  pn_loss_free(&t->main.loss);
+  pn_scopes_free(&t->main.scopes);
+  pn_loss_free(&t->other.loss);
+  pn_scopes_free(&t->other.scopes);
+  pn_model_free(&t->other.model);
+  pn_sites_free(&t->sites);
+  pn_plan_free(&t->plan);
+  pn_history_free(&t->history);
+  tn_free(&t->theta);
+  tn_free(&t->good);
+  tn_free(&t->incoming);
+  tn_free(&t->weight);
+  tn_free(&t->scale);
+  tn_free(&t->size);
+  tn_free(&t->relative);
+  tn_free(&t->error);
+  tn_free(&t->texts);
+  tn_free(&t->result.stages);
+  tn_free(&t->result.fields);
+  tn_free(&t->result.terms);
+  tn_free(training);
+}
+
+/* ---- Looking in ----------------------------------------------------------------------------------- */
+
+const pn_plan *pn_training_plan(const pn_training *t) { return &t->plan; }
+const pn_sites *pn_training_sites(const pn_training *t) { return t->sites; }
+const pn_loss *pn_training_loss(const pn_training *t) { return t->loss; }
+const pn_history *pn_training_history(const pn_training *t) { return &t->history; }
+const pn_train_result *pn_training_result(const pn_training *t) { return &t->result; }
+double pn_training_step_seconds(const pn_training *t) { return t->step_seconds; }
+
+const double *pn_training_theta(const pn_training *t, size_t *n) {
+  if (n)
+    *n = t->n;
+  return t->theta;
+}
+
+size_t pn_training_scales(const pn_training *t, const char *const **texts) {
+  *texts = t->texts;
+  return t->problem->n_unknowns + t->sites->n_terms;
+}

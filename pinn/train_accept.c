@@ -1,0 +1,117 @@
+/* train_accept.c: has the run met its aim, and if not, what does the answer look like?
+ *
+ * Accepted means: every error that `accept.error` limits, and every term's relative residual on points that
+ * were never trained. While training, the errors are looked at every record and the residuals only when
+ * the errors are met, both with a margin, so that the verdict at the end is the same.
+ *
+ * Detectors, in this order: a field that does not vary; a field that is tiny beside its own data; a loss
+ * that stood still. They name one key to try and are guesses, said as such.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pinn/train_inside.h"
+
+static const double margin = 0.9; /* of the limits, to end a run early */
+
+bool pn_training_can_accept(const pn_training *t) {
+  bool error = false;
+  for (size_t u = 0; u < t->problem->n_unknowns; ++u)
+    error = error || !isnan(t->problem->unknowns[u].accept);
+  return error || t->problem->accept_residual_given;
+}
+
+static bool errors_within(const pn_training *t, double share) {
+  for (size_t u = 0; u < t->result.n_fields; ++u) {
+    const pn_field_error *e = &t->result.fields[u];
+    if (!isnan(e->accept) && !(e->known && e->rel_l2 <= share * e->accept))
+      return false;
+  }
+  return true;
+}
+
+static bool terms_within(const pn_training *t, double share) {
+  for (size_t m = 0; m < t->result.n_terms; ++m)
+    if (!(t->result.terms[m].relative <= share * t->problem->accept_residual))
+      return false;
+  return true;
+}
+
+tn_status pn_training_try(pn_training *t, bool *met) {
+  pn_train_result *r = &t->result;
+  bool known = false;
+  *met = false;
+  for (size_t u = 0; u < r->n_fields; ++u)
+    known = known || t->problem->unknowns[u].exact;
+  if (!known && !pn_training_can_accept(t))
+    return TN_OK;
+  TN_TRY(pn_metrics_fields(t->metrics, t->theta, r->fields));
+  for (size_t u = 0; u < r->n_fields; ++u)
+    t->error[u] = r->fields[u].known ? r->fields[u].rel_l2 : NAN;
+  if (!pn_training_can_accept(t) || !errors_within(t, margin))
+    return TN_OK;
+  TN_TRY(pn_metrics_terms(t->metrics, t->theta, r->fields, r->terms));
+  *met = terms_within(t, margin);
+  return TN_OK;
+}
+
+/* ---- Detectors ------------------------------------------------------------------------------------ */
+
+static void detect_constant(pn_training *t) {
+  pn_train_result *r = &t->result;
+  for (size_t u = 0; u < r->n_fields && !r->detector[0]; ++u) {
+    const pn_field_error *e = &r->fields[u];
+    double size = fmax(fmax(fabs(e->lowest), fabs(e->highest)), t->size[u]);
+    if (e->highest - e->lowest < 1e-2 * size)
+      snprintf(r->detector, sizeof r->detector,
+               "%s is almost constant, between %.4g and %.4g: the conditions may have lost against "
+               "the equations; try a weight on them, conditions.<name>.weight = 10",
+               t->problem->unknowns[u].name, e->lowest, e->highest);
+  }
+}
+
+static void detect_small(pn_training *t) {
+  pn_train_result *r = &t->result;
+  for (size_t u = 0; u < r->n_fields && !r->detector[0]; ++u) {
+    const pn_field_error *e = &r->fields[u];
+    if (e->rms < 0.05 * t->size[u] && e->highest - e->lowest > 0.2 * t->size[u])
+      snprintf(r->detector, sizeof r->detector,
+               "%s is close to 0 away from its data (rms %.2g, data %.2g): information does not "
+               "travel inwards; try points.refine = \"rad\"",
+               t->problem->unknowns[u].name, e->rms, t->size[u]);
+  }
+}
+
+static void detect_stall(pn_training *t) {
+  pn_train_result *r = &t->result;
+  const pn_history *h = &t->history;
+  if (r->detector[0] || h->n < 12)
+    return;
+  size_t third = h->n - h->n / 3;
+  double before = h->loss[third - 1], after = h->loss[h->n - 1];
+  if (!(after > 0.5 * before) || h->stage[third - 1] != h->stage[h->n - 1])
+    return;
+  bool f32 = t->loss == t->other.loss || t->main.model->dtype == TN_F32;
+  snprintf(r->detector, sizeof r->detector,
+           "the loss stood still at %.2g in the last third of the steps%s", after,
+           f32 ? ", at the rounding of float32; try precision.compute = \"f64\""
+               : "; try a larger network.width, or points.refine = \"rad\"");
+}
+
+tn_status pn_training_judge(pn_training *t) {
+  pn_train_result *r = &t->result;
+  bool interrupted = r->outcome == PN_INTERRUPTED || r->outcome == PN_TERMINATED;
+  TN_TRY(pn_metrics_fields(t->metrics, t->theta, r->fields));
+  TN_TRY(pn_metrics_terms(t->metrics, t->theta, r->fields, r->terms));
+  r->detector[0] = '\0';
+  if (interrupted)
+    return TN_OK;
+  r->outcome = errors_within(t, 1) && terms_within(t, 1) ? PN_CONVERGED : PN_NOT_CONVERGED;
+  if (r->outcome == PN_CONVERGED)
+    return TN_OK;
+  detect_constant(t);
+  detect_small(t);
+  detect_stall(t);
+  return TN_OK;
+}

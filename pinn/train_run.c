@@ -1,0 +1,310 @@
+/* train_run.c: the stages, step by step.
+ *
+ * A stage starts with new points (a new scramble; from the second on refined at once if `refine` asks for
+ * it), weights from the scheme, and a new optimizer. Between two steps, and only there, the loop looks at
+ * the clock and at signals, refines points, records and saves. What decides about theta depends on step
+ * numbers alone (a limit in seconds excepted), so a run and its resumed halves have the same bits.
+ *
+ * Records are made every 100 steps of a first-order method and every 50 of the others: the loss at theta by
+ * an evaluation of its own, and the errors against exact solutions, which may end the run early.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pinn/train_inside.h"
+
+enum { RECORD_FIRST_ORDER = 100, RECORD_NEWTON = 50 };
+static const double silence = 2; /* s without a record after which a sign of life is given */
+
+static const pn_plan_stage *present(const pn_training *t) { return &t->plan.stages[t->stage]; }
+
+static pn_stage_result *stage_result(pn_training *t) { return &t->result.stages[t->stage]; }
+
+static void look_at_clock(pn_training *t) {
+  double now = pn_training_clock();
+  t->seconds += now - t->clock;
+  t->stage_seconds += now - t->clock;
+  t->clock = now;
+}
+
+static void end_with(pn_training *t, const char *reason) {
+  snprintf(stage_result(t)->reason, sizeof stage_result(t)->reason, "%s", reason);
+}
+
+/* ---- Progress ------------------------------------------------------------------------------------- */
+
+static double seconds_left(const pn_training *t) {
+  const pn_plan_stage *stage = present(t);
+  double each = t->stage_step ? t->stage_seconds / (double)t->stage_step : t->step_seconds;
+  double left = each * (double)(stage->stage.steps - t->stage_step);
+  if (stage->stage.seconds > 0)
+    left = fmin(left, stage->stage.seconds - t->stage_seconds);
+  for (size_t s = t->stage + 1; s < t->plan.n; ++s) {
+    double more = t->step_seconds * (double)t->plan.stages[s].stage.steps;
+    double limit = t->plan.stages[s].stage.seconds;
+    left += limit > 0 ? fmin(more, limit) : more;
+  }
+  if (t->options.seconds > 0)
+    left = fmin(left, t->options.seconds - t->seconds);
+  return fmax(left, 0);
+}
+
+static tn_status report(pn_training *t, double loss, bool recorded, bool stage_end) {
+  const pn_plan_stage *stage = present(t);
+  for (size_t m = 0; m < t->sites->n_terms; ++m)
+    t->relative[m] = pn_loss_last_relative(t->loss, m);
+  pn_progress p = {.stage = t->stage + 1,
+                   .n_stages = t->plan.n,
+                   .optimizer = stage->class_->name,
+                   .step = t->step,
+                   .stage_step = t->stage_step,
+                   .stage_steps = stage->stage.steps,
+                   .loss = loss,
+                   .n_terms = t->sites->n_terms,
+                   .relative = t->relative,
+                   .n_errors = t->problem->n_unknowns,
+                   .errors = t->error,
+                   .rate = NAN,
+                   .seconds = t->seconds,
+                   .seconds_left = seconds_left(t),
+                   .stage_end = stage_end,
+                   .recorded = recorded};
+  if (stage->class_->flags & PN_OPT_RATE)
+    p.rate = pn_schedule_rate(&stage->schedule, t->stage_step ? t->stage_step - 1 : 0);
+  if (recorded)
+    TN_TRY(pn_history_add(&t->history, &p));
+  t->shown = t->seconds;
+  return t->options.progress ? t->options.progress(t->options.context, &p) : TN_OK;
+}
+
+static tn_status save(pn_training *t, bool stage_end) {
+  t->saved = t->seconds;
+  return t->options.checkpoint ? t->options.checkpoint(t->options.context, t, stage_end) : TN_OK;
+}
+
+/* ---- Not finite ----------------------------------------------------------------------------------- */
+
+/* Back to the last good theta, saved; then the error, whose text says where. */
+static tn_status not_finite(pn_training *t) {
+  size_t step = t->step;
+  memcpy(t->incoming, t->theta, t->n * sizeof *t->theta);
+  memcpy(t->theta, t->good, t->n * sizeof *t->theta);
+  t->result.outcome = PN_NONFINITE;
+  t->result.steps = t->step;
+  t->result.seconds = t->seconds;
+  end_with(t, "the loss is not finite");
+  TN_TRY(save(t, false));
+  TN_TRY(pn_objective_explain(t->loss, t->incoming, step));
+  return TN_FAIL(TN_ENONFINITE, "step %zu: the loss is not finite", step);
+}
+
+/* ---- Recording ------------------------------------------------------------------------------------ */
+
+static tn_status record(pn_training *t, bool stage_end, bool *accepted) {
+  double loss = 0;
+  *accepted = false;
+  TN_TRY(pn_objective_loss(pn_loss_objective(t->loss), t->theta, &loss));
+  if (!isfinite(loss))
+    return not_finite(t);
+  t->result.loss = loss;
+  TN_TRY(pn_training_try(t, accepted));
+  look_at_clock(t);
+  return report(t, loss, true, stage_end);
+}
+
+static size_t record_every(const pn_training *t) {
+  return present(t)->class_->flags & PN_OPT_RATE ? RECORD_FIRST_ORDER : RECORD_NEWTON;
+}
+
+/* ---- A stage -------------------------------------------------------------------------------------- */
+
+static tn_status weigh(pn_training *t) {
+  for (size_t m = 0; m < t->sites->n_terms; ++m) {
+    const pn_term *term = t->sites->terms[m].term;
+    t->weight[m] = term->weight ? 1 : term->weight_number;
+  }
+  TN_TRY(pn_training_apply(t));
+  TN_TRY(t->scheme->start(t->loss, t->theta, t->weight));
+  return pn_training_apply(t);
+}
+
+static bool refines(const pn_training *t) {
+  return t->problem->points.refine && strcmp(t->problem->points.refine, "rad") == 0;
+}
+
+static tn_status open_stage(pn_training *t) {
+  t->stage_step = t->round = t->mark_step = 0;
+  t->stage_seconds = 0;
+  t->mark_loss = NAN;
+  TN_TRY(pn_training_choose(t, t->stage));
+  TN_TRY(pn_training_draw(t));
+  if (refines(t) && t->stage > 0) {
+    TN_TRY(pn_training_apply(t));
+    TN_TRY(pn_training_refine(t));
+  }
+  TN_TRY(weigh(t));
+  return pn_training_optimizer(t, t->stage);
+}
+
+static tn_status reopen_stage(pn_training *t) {
+  TN_TRY(pn_training_choose(t, t->stage));
+  return pn_training_apply(t);
+}
+
+/* Has the loss come down enough since the mark? */
+static bool stalled(pn_training *t, double loss) {
+  const pn_stage *stage = &present(t)->stage;
+  if (!stage->stall)
+    return false;
+  if (isnan(t->mark_loss)) {
+    t->mark_loss = loss;
+    t->mark_step = t->stage_step;
+    return false;
+  }
+  if (t->stage_step - t->mark_step < stage->stall)
+    return false;
+  bool no_better = !(loss < stage->stall_factor * t->mark_loss);
+  t->mark_loss = loss;
+  t->mark_step = t->stage_step;
+  return no_better;
+}
+
+/* Signals and limits of time; *stop with the outcome or reason set. */
+static tn_status look_outside(pn_training *t, bool *stop) {
+  const pn_stage *stage = &present(t)->stage;
+  char text[96];
+  int signal_number = t->options.stop ? t->options.stop(t->options.context) : 0;
+  look_at_clock(t);
+  *stop = true;
+  if (signal_number) {
+    t->result.outcome = signal_number == 15 ? PN_TERMINATED : PN_INTERRUPTED;
+    end_with(t, "stopped by a signal");
+    return save(t, false);
+  }
+  if (t->options.seconds > 0 && t->seconds >= t->options.seconds) {
+    snprintf(text, sizeof text, "time limit of the run, %g s", t->options.seconds);
+    end_with(t, text);
+    return TN_OK;
+  }
+  if (stage->seconds > 0 && t->stage_seconds >= stage->seconds) {
+    snprintf(text, sizeof text, "time limit of the stage, %g s", stage->seconds);
+    end_with(t, text);
+    return TN_OK;
+  }
+  *stop = false;
+  if (t->seconds - t->saved >= t->options.checkpoint_seconds)
+    TN_TRY(save(t, false));
+  return TN_OK;
+}
+
+/* New points before this step, if it is time. */
+static tn_status prepare_points(pn_training *t) {
+  const pn_plan_stage *stage = present(t);
+  size_t batch = t->problem->points.batch;
+  if (refines(t) && t->stage_step > 0 && t->stage_step % stage->stage.refine_every == 0) {
+    TN_TRY(pn_training_refine(t));
+    TN_TRY(pn_opt_resampled(t->opt));
+  }
+  if (batch && !(stage->class_->flags & PN_OPT_KEEPS))
+    return pn_loss_bind_batch(t->loss, batch, t->step);
+  return TN_OK;
+}
+
+static tn_status one_step(pn_training *t, bool *done) {
+  const pn_plan_stage *stage = present(t);
+  pn_step_report r;
+  const pn_opt_context context = {.pool = t->pool,
+                                  .seed = t->options.seed,
+                                  .rate = pn_schedule_rate(&stage->schedule, t->stage_step)};
+  TN_TRY(prepare_points(t));
+  memcpy(t->incoming, t->theta, t->n * sizeof *t->theta);
+  TN_TRY(pn_opt_step(t->opt, &context, pn_loss_objective(t->loss), t->theta, &r));
+  if (r.nonfinite)
+    return not_finite(t);
+  memcpy(t->good, t->incoming, t->n * sizeof *t->theta);
+  ++t->stage_step;
+  ++t->step;
+  double loss = isfinite(r.loss_after) ? r.loss_after : r.loss_before;
+  if (isfinite(loss))
+    t->result.loss = loss;
+  *done = true;
+  if (r.stop) {
+    end_with(t, r.reason[0] ? r.reason : "the method ended");
+  } else if (stalled(t, loss)) {
+    char text[96];
+    snprintf(text, sizeof text, "the loss has not fallen by a factor %g in %zu steps",
+             stage->stage.stall_factor, stage->stage.stall);
+    end_with(t, text);
+  } else {
+    *done = false;
+  }
+  return TN_OK;
+}
+
+static tn_status record_if_due(pn_training *t, bool *done) {
+  bool accepted = false;
+  if (t->stage_step == present(t)->stage.steps)
+    return TN_OK; /* the end of the stage is recorded anyway */
+  if (t->stage_step % record_every(t) == 0) {
+    TN_TRY(record(t, false, &accepted));
+    if (accepted) {
+      char text[64];
+      snprintf(text, sizeof text, "accepted at step %zu", t->step);
+      end_with(t, text);
+      *done = true;
+    }
+    return TN_OK;
+  }
+  look_at_clock(t);
+  return t->seconds - t->shown >= silence ? report(t, t->result.loss, false, false) : TN_OK;
+}
+
+/* *last: no further stage (accepted, out of time, stopped). */
+static tn_status run_stage(pn_training *t, bool *last) {
+  const pn_plan_stage *stage = present(t);
+  bool done = false, stop = false, accepted = false;
+  TN_TRY(t->opt ? reopen_stage(t) : open_stage(t));
+  look_at_clock(t);
+  while (!done && t->stage_step < stage->stage.steps) {
+    TN_TRY(look_outside(t, &stop));
+    if (stop)
+      break;
+    TN_TRY(one_step(t, &done));
+    if (!done)
+      TN_TRY(record_if_due(t, &done));
+  }
+  *last = t->result.outcome == PN_INTERRUPTED || t->result.outcome == PN_TERMINATED;
+  if (*last)
+    return TN_OK; /* the stage stays open for a resumed run */
+  if (!done && !stop)
+    end_with(t, "all steps done");
+  TN_TRY(pn_loss_bind(t->loss)); /* all points again after batches */
+  TN_TRY(record(t, true, &accepted));
+  *last = accepted || strncmp(stage_result(t)->reason, "accepted", 8) == 0 ||
+          strncmp(stage_result(t)->reason, "time limit of the run", 21) == 0;
+  stage_result(t)->steps = t->stage_step;
+  stage_result(t)->seconds = t->stage_seconds;
+  stage_result(t)->loss = t->result.loss;
+  pn_opt_free(&t->opt);
+  t->stage = *last ? t->plan.n : t->stage + 1;
+  return save(t, true);
+}
+
+tn_status pn_training_run(pn_training *t) {
+  bool last = false;
+  t->clock = pn_training_clock();
+  t->saved = t->shown = t->seconds;
+  t->result.outcome = PN_NOT_CONVERGED;
+  while (!last && t->stage < t->plan.n)
+    TN_TRY(run_stage(t, &last));
+  TN_TRY(pn_training_judge(t));
+  if (t->clock > 0) {
+    double now = pn_training_clock();
+    t->seconds += now - t->clock;
+    t->clock = now;
+  }
+  t->result.steps = t->step;
+  t->result.seconds = t->seconds;
+  return TN_OK;
+}

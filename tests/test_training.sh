@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# ctest: labels=audit,training timeout=3000
+#
+# Solves the case files that tests/data/cases/values.txt lists, with the defaults (no network, points or stages in
+# the file) and a limit of SECONDS each, and compares values of the result with that table. Grade T3 or T2: where the
+# file has an exact solution the run must end with status 0 for accept.error = 1e-3 or 1e-2, and each value must be
+# right to ten times that (of 1, or of the value if larger: an error at a point may exceed its mean). Grade H: the run
+# may miss, but then its status is 1 and it says so. An argument runs only that case.
+set -u
+export LC_ALL=C
+cases=$SOURCE_DIR/tests/data/cases
+limit=${PINN_TEST_SECONDS:-60}
+only=${1:-}
+good=0 total=0
+
+fields() { # fields LINE: the five fields, without blanks around them
+  IFS='|' read -r file point expression value grade <<<"$1"
+  file=${file//[[:space:]]/} point=${point//[[:space:]]/} value=${value//[[:space:]]/} grade=${grade//[[:space:]]/}
+  expression=${expression//[[:space:]]/}
+}
+
+solve() { # solve FILE GRADE: 0 if the exit status is as the grade asks
+  local bound=1e-2 status
+  [ "$2" = T3 ] && bound=1e-3
+  local set=()
+  if grep -q '^exact\|^\[exact\]' "$cases/$1.toml"; then set=(--set "accept.error=$bound"); fi
+  "$PINN" solve "$cases/$1.toml" --out "$1.out" --seed 1 --seconds "$limit" "${set[@]}" >"$1.txt" 2>&1 </dev/null
+  status=$?
+  verdict=$(grep -E 'CONVERGED' "$1.txt" | tail -n 1)
+  printf '%-20s %-3s status %d  %s\n' "$1" "$2" "$status" "$verdict"
+  case $2 in
+    H) [ "$status" -eq 0 ] || { [ "$status" -eq 1 ] && grep -q 'NOT CONVERGED' "$1.txt"; } ;;
+    *) [ "$status" -eq 0 ] ;;
+  esac
+}
+
+near() { # near FILE POINT EXPRESSION VALUE GRADE
+  printf '%s\n%s\n' "$(sed 's/=[^,]*//g' <<<"$2")" "$(sed 's/[^,=]*=//g' <<<"$2")" >point.csv
+  got=$("$PINN" eval "$1.out" --points point.csv "$3" 2>&1 </dev/null | tail -n 1 | sed 's/.*,//')
+  awk -v got="$got" -v want="$4" -v grade="$5" 'BEGIN {
+    size = want < 0 ? -want : want
+    if (size < 1) size = 1
+    bound = 10 * (grade == "T3" ? 1e-3 : 1e-2) * size
+    exit !(got == got + 0 && got - want <= bound && want - got <= bound)
+  }'
+}
+
+last= passed=
+while IFS= read -r line || [ -n "$line" ]; do
+  case $line in '' | '#'*) continue ;; esac
+  fields "$line"
+  [ "$grade" != - ] || continue
+  [ "$file" != b22_no_points ] || continue # an error as it stands
+  [ -z "$only" ] || [ "$file" = "$only" ] || continue
+  if [ "$file" != "$last" ]; then
+    last=$file
+    total=$((total + 1))
+    passed=
+    if solve "$file" "$grade"; then
+      passed=yes
+      good=$((good + 1))
+    else
+      tail -n 4 "$file.txt" | sed 's/^/    /'
+    fi
+  fi
+  [ -n "$passed" ] && [ "$grade" != H ] || continue
+  total=$((total + 1))
+  if near "$file" "$point" "$expression" "$value" "$grade"; then
+    good=$((good + 1))
+  else
+    printf '%s: %s at %s is %s, not %s\n' "$file" "$expression" "$point" "$got" "$value"
+  fi
+done <"$cases/values.txt"
+
+printf '%d of %d\n' "$good" "$total"
+[ "$good" -eq "$total" ] && [ "$total" -gt 0 ]
