@@ -13,6 +13,7 @@ struct tn_buffer {
 };
 
 static tn_status make(tn_dtype dtype, size_t rank, const size_t *extent, tn_buffer **out) {
+  *out = NULL;
   if (rank > TN_MAX_RANK) return TN_FAIL(TN_ESHAPE, "buffer: rank %zu, at most %d", rank, TN_MAX_RANK);
   size_t total = tn_dtype_size(dtype);
   for (size_t i = 0; i < rank; ++i) {
@@ -39,6 +40,7 @@ tn_status tn_buffer_new(tn_dtype dtype, size_t rank, const size_t *extent, tn_bu
 tn_status tn_buffer_view(tn_buffer *parent, size_t offset, size_t rank, const size_t *extent,
                          tn_buffer **out) {
   tn_buffer *view = NULL;
+  *out = NULL;
   TN_TRY(make(parent->dtype, rank, extent, &view));
   size_t count = tn_buffer_count(view), room = tn_buffer_count(parent);
   if (offset > room || count > room - offset) {

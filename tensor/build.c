@@ -6,6 +6,7 @@
 #include "tensor/graph.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define BAD ((tn_value){0})
@@ -19,19 +20,11 @@ static const char *text_of(tn_value v, char *text) {
 
 static tn_value leaf(tn_graph *graph, tn_op_id id, const char *name, tn_dtype dtype, tn_shape shape,
                      double number) {
-  for (uint32_t i = 0; i < shape.rank; ++i) {
-    if (shape.axis[i] && i > 0)
-      return tn_graph_fail(graph, TN_ESHAPE, "%s `%s`: a point axis must come first",
-                           tn_op_row(id)->name, name);
-    if (shape.axis[i] > graph->n_axes)
-      return tn_graph_fail(graph, TN_EHANDLE, "%s `%s`: no point axis %u in this graph",
-                           tn_op_row(id)->name, name, shape.axis[i]);
-    if (!shape.axis[i] && (shape.extent[i] == 0 || shape.extent[i] > INT32_MAX))
-      return tn_graph_fail(graph, TN_ESHAPE, "%s `%s`: extent %zu of axis %u is not in 1 .. 2^31",
-                           tn_op_row(id)->name, name, shape.extent[i], i);
-  }
+  char what[96];
+  snprintf(what, sizeof what, "%s `%s`", tn_op_row(id)->name, name ? name : "");
+  if (!tn_shape_settle(graph, what, &shape)) return BAD;
   tn_node node = {.op = tn_op_row(id), .dtype = dtype, .n_outputs = 1, .shapes = &shape,
-                  .number = number, .name = name};
+                  .number = number, .name = name ? name : ""};
   return tn_node_make(graph, &node);
 }
 
@@ -63,6 +56,8 @@ tn_value tn_fill(tn_graph *graph, tn_dtype dtype, tn_shape shape, double value) 
 tn_value tn_const_array(tn_graph *graph, tn_dtype dtype, tn_shape shape, const double *data) {
   if (tn_shape_batched(&shape))
     return tn_graph_fail(graph, TN_ESHAPE, "constant array: a constant has no point axis");
+  if (!tn_shape_settle(graph, "constant array", &shape)) return BAD;
+  if (!data) return tn_graph_fail(graph, TN_EINPUT, "constant array: no data");
   tn_node node = {.op = tn_op_row(TN_OP_array), .dtype = dtype, .n_outputs = 1, .shapes = &shape,
                   .data = data};
   return tn_node_make(graph, &node);
@@ -222,6 +217,9 @@ static tn_shape drop_axis(tn_shape shape, size_t axis) {
 tn_value tn_sum(tn_value x, size_t axis) {
   tn_graph *graph = tn_common_graph(1, &x);
   if (!graph || !check_axis(graph, "sum", x, axis, false)) return BAD;
+  if (!tn_dtype_is_float(tn_dtype_of(x)))
+    return tn_graph_fail(graph, TN_EDTYPE, "sum of %s: expected a float dtype",
+                         tn_dtype_name(tn_dtype_of(x)));
   return make(graph, TN_OP_sum, tn_dtype_of(x), drop_axis(tn_shape_of(x), axis), 1, &x,
               (tn_node){.integer = {(int64_t)axis}});
 }
@@ -273,6 +271,7 @@ tn_value tn_broadcast(tn_value x, tn_shape shape) {
   tn_shape from = tn_shape_of(x);
   char ta[96], tb[96];
   int match[TN_MAX_RANK], ways = 0;
+  if (!tn_shape_settle(graph, "broadcast", &shape)) return BAD;
   /* every increasing choice of from.rank axes of `shape` that agree; more than one is ambiguous */
   for (unsigned set = 0; set < 1u << shape.rank; ++set) {
     int chosen[TN_MAX_RANK];
@@ -309,6 +308,7 @@ tn_value tn_reshape(tn_value x, tn_shape shape) {
   if (!graph) return BAD;
   tn_shape from = tn_shape_of(x);
   char ta[96], tb[96];
+  if (!tn_shape_settle(graph, "reshape", &shape)) return BAD;
   if (from.axis[0] != shape.axis[0] || tn_shape_width(&from) != tn_shape_width(&shape))
     return tn_graph_fail(graph, TN_ESHAPE, "reshape of %s to %s: expected the same point axis and as "
                          "many elements", text_of(x, ta), tn_shape_text(graph, &shape, tb, sizeof tb));
@@ -348,6 +348,9 @@ tn_value tn_pad(tn_value x, size_t axis, size_t before, size_t after) {
   if (!graph || !check_axis(graph, "pad", x, axis, true)) return BAD;
   if (!before && !after) return x;
   tn_shape shape = tn_shape_of(x);
+  if (before > INT32_MAX || after > INT32_MAX)
+    return tn_graph_fail(graph, TN_ERANGE, "pad: %zu and %zu zeros, expected less than 2^31", before,
+                         after);
   shape.extent[axis] += before + after;
   return make(graph, TN_OP_pad, tn_dtype_of(x), shape, 1, &x,
               (tn_node){.integer = {(int64_t)axis, (int64_t)before, (int64_t)after}});

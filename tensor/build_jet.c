@@ -29,6 +29,12 @@ const tn_jet_table *tn_jet_table_new(tn_graph *graph, uint32_t channels, uint32_
                   TN_MAX_CHANNELS);
     return NULL;
   }
+  if (order >= channels || n_coefficients > TN_MAX_CHANNELS) {
+    tn_graph_fail(graph, TN_ERANGE, "jet table: order %u and %u coefficients for %u channels, expected an "
+                  "order below the channels and at most %d coefficients", order, n_coefficients,
+                  channels, TN_MAX_CHANNELS);
+    return NULL;
+  }
   for (size_t i = 0; i < n_terms; ++i) {
     const tn_jet_term *t = &terms[i];
     if (t->a < 0 || t->b < 0 || t->c < 0 || t->a >= (int)channels || t->b >= (int)channels ||
@@ -141,9 +147,15 @@ static tn_status enter_jet(bundle *b, const char *name, const tn_jet *jet, uint6
 /* Coefficients: scalars, or [N] on the bundle's axis. */
 static tn_status enter_coefficients(bundle *b, const char *name, const tn_jet_table *table,
                                     const tn_value *coefficients) {
+  if (table->n_coefficients && !coefficients) {
+    tn_graph_fail(b->graph, TN_ESTATE, "%s: a jet without the %u coefficients of its table", name,
+                  table->n_coefficients);
+    return TN_ESTATE;
+  }
   for (uint32_t i = 0; i < table->n_coefficients; ++i) {
     tn_shape shape = tn_shape_of(coefficients[i]);
-    bool fits = tn_ok(coefficients[i]) && tn_dtype_of(coefficients[i]) == b->dtype &&
+    bool fits = tn_ok(coefficients[i]) && coefficients[i].graph == b->graph &&
+                tn_dtype_of(coefficients[i]) == b->dtype &&
                 (shape.rank == 0 || (shape.rank == 1 && shape.axis[0]));
     if (fits && shape.rank && b->axis && shape.axis[0] != b->axis) fits = false;
     if (!fits) {
@@ -189,8 +201,7 @@ static tn_status finish(bundle *b, tn_op_id id, tn_node node, const tn_shape *sh
 
 /* Splits a mixed bundle in two: the channels with the point axis, and those without. */
 static tn_status lin_of_parts(const tn_jet *h, tn_value w, tn_value bias, bool transposed, tn_jet *y) {
-  tn_jet part = *h, out;
-  memset(y->channel, 0, sizeof y->channel);
+  tn_jet part = *h, out, all = {.table = h->table, .coefficients = h->coefficients}; /* y may be h */
   for (int batched = 0; batched < 2; ++batched) {
     for (int c = 0; c < TN_MAX_CHANNELS; ++c) {
       tn_shape shape = tn_shape_of(h->channel[c]);
@@ -198,10 +209,9 @@ static tn_status lin_of_parts(const tn_jet *h, tn_value w, tn_value bias, bool t
     }
     TN_TRY(tn_jet_lin(&part, w, bias, transposed, &out));
     for (int c = 0; c < TN_MAX_CHANNELS; ++c)
-      if (out.channel[c].graph) y->channel[c] = out.channel[c];
+      if (out.channel[c].graph) all.channel[c] = out.channel[c];
   }
-  y->table = h->table;
-  y->coefficients = h->coefficients;
+  *y = all;
   return TN_OK;
 }
 
@@ -254,7 +264,10 @@ tn_status tn_jet_lin(const tn_jet *h, tn_value w, tn_value bias, bool transposed
 tn_value tn_jet_outer(size_t pairs, const tn_value *z, const tn_value *h) {
   tn_value all[2 * TN_MAX_CHANNELS];
   tn_value bad = {0};
-  if (!pairs || pairs > TN_MAX_CHANNELS) return bad;
+  if (!pairs || !z[0].graph) return bad;
+  if (pairs > TN_MAX_CHANNELS)
+    return tn_graph_fail(z[0].graph, TN_ERANGE, "outer: %zu pairs, expected at most %d", pairs,
+                         TN_MAX_CHANNELS);
   for (size_t i = 0; i < pairs; ++i) {
     all[i] = z[i];
     all[pairs + i] = h[i];
@@ -268,7 +281,7 @@ tn_value tn_jet_outer(size_t pairs, const tn_value *z, const tn_value *h) {
     tn_shape shape = tn_shape_of(all[i]), fixed = tn_shape_without_points(shape);
     tn_axis own = tn_shape_batched(&shape) ? shape.axis[0] : 0;
     if (!tn_shape_equal(&fixed, i < pairs ? &zf : &hf) || (own && axis && own != axis) ||
-        tn_dtype_of(all[i]) != tn_dtype_of(z[0]))
+        tn_dtype_of(all[i]) != tn_dtype_of(z[0]) || !tn_dtype_is_float(tn_dtype_of(z[0])))
       return tn_graph_fail(graph, TN_ESHAPE, "outer: operand %zu does not fit the others", i);
     if (own) axis = own;
   }

@@ -201,6 +201,7 @@ tn_status tn_exec_bind(tn_exec *exec, tn_value leaf, tn_buffer *buffer) {
   tn_buffer_retain(buffer);
   tn_buffer_release(&exec->bound[i]);
   exec->bound[i] = buffer;
+  if (!p->layout[p->port[i]].axis) exec->data[p->port[i]] = tn_map(buffer, TN_READ); /* used in place */
   return TN_OK;
 }
 
@@ -245,7 +246,8 @@ static tn_status find_extents(tn_exec *exec) {
               memcmp(exec->extent_known, known, sizeof known) == 0;
   memcpy(exec->extent, extent, sizeof extent);
   memcpy(exec->extent_known, known, sizeof known);
-  if (same && exec->ran) return TN_OK;
+  if (same && exec->ready) return TN_OK;
+  exec->ready = false; /* until all is there: a run may be tried again after an error */
   exec->bytes = 0;
   for (size_t i = 0; i < exec->n_slabs; ++i) {
     tn_slab *s = &exec->slabs[i];
@@ -266,7 +268,7 @@ static tn_status find_extents(tn_exec *exec) {
     exec->partial_bytes[i] = bytes;
     exec->bytes += slots * bytes;
   }
-  exec->ran = true;
+  exec->ready = true;
   return TN_OK;
 }
 
@@ -327,6 +329,7 @@ static void combine_slots(tn_exec *exec, size_t i) {
 
 tn_status tn_exec_run(tn_exec *exec) {
   const tn_program *p = exec->program;
+  exec->ran = false;
   TN_TRY(find_extents(exec));
   fill_fixed_leaves(exec);
   for (size_t k = 0; k < p->n_phases; ++k) {
@@ -352,6 +355,7 @@ tn_status tn_exec_run(tn_exec *exec) {
     for (size_t t = phase->first; t < phase->first + phase->count; ++t)
       if (tn_is_reduction(p, p->order[t])) combine_slots(exec, p->order[t]);
   }
+  exec->ran = true;
   return TN_OK;
 }
 

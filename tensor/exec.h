@@ -36,7 +36,8 @@ struct tn_exec {
   size_t scratch_part;     /* bytes */
   tn_buffer **output;      /* made by tn_exec_output, owned */
   size_t bytes;
-  bool ran;
+  bool ready;              /* storage fits the extents */
+  bool ran;                /* the last run ended well */
   size_t phase;            /* while running */
 };
 

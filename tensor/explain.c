@@ -17,8 +17,12 @@ static double element(const tn_exec *exec, size_t port, tn_dtype dtype, size_t a
   return ((const uint8_t *)data)[at];
 }
 
-/* The first non-finite element of a value; at one point if point is not SIZE_MAX. */
-static bool find(const tn_exec *exec, tn_edge edge, size_t *point, double *value) {
+/* An element of a value: a point (ANY: any point, or a value without points) and a unit (ANY: any). */
+#define ANY SIZE_MAX
+typedef struct spot { size_t point, unit; } spot;
+
+/* The first non-finite element of a value, within what `at` leaves open; fills in `at`. */
+static bool find(const tn_exec *exec, tn_edge edge, spot *at, double *value) {
   const tn_program *p = exec->program;
   size_t port = tn_port(p, edge);
   const tn_layout *layout = &p->layout[port];
@@ -26,57 +30,68 @@ static bool find(const tn_exec *exec, tn_edge edge, size_t *point, double *value
   if (dtype == TN_BOOL) return false;
   size_t first = 0, last = layout->axis ? exec->extent[layout->axis] : 1;
   size_t lanes = layout->axis ? layout->lanes : 1;
-  if (layout->axis && *point < last) {
-    first = *point;
-    last = *point + 1;
+  if (layout->axis && at->point < last) {
+    first = at->point;
+    last = at->point + 1;
   }
+  bool one = at->unit < layout->width;
   for (size_t n = first; n < last; ++n)
-    for (size_t w = 0; w < layout->width; ++w) {
+    for (size_t w = one ? at->unit : 0; w < (one ? at->unit + 1 : layout->width); ++w) {
       double x = element(exec, port, dtype, (n / lanes * layout->width + w) * lanes + n % lanes);
       if (isfinite(x)) continue;
-      if (layout->axis) *point = n;
+      *at = (spot){layout->axis ? n : ANY, w};
       *value = x;
       return true;
     }
   return false;
 }
 
-static double first_element(const tn_exec *exec, tn_edge edge, size_t point) {
+/* The element of an input that made the element `at` of an elementwise node; else the input's first one. */
+static double element_at(const tn_exec *exec, tn_edge edge, spot at) {
   const tn_program *p = exec->program;
   size_t port = tn_port(p, edge);
   const tn_layout *layout = &p->layout[port];
-  size_t lanes = layout->axis ? layout->lanes : 1, n = layout->axis && point != SIZE_MAX ? point : 0;
+  size_t lanes = layout->axis ? layout->lanes : 1, n = layout->axis && at.point != ANY ? at.point : 0;
+  size_t w = at.unit < layout->width ? at.unit : 0;
   return element(exec, port, p->nodes[edge.node]->dtype,
-                 n / lanes * layout->width * lanes + n % lanes);
+                 (n / lanes * layout->width + w) * lanes + n % lanes);
+}
+
+/* Where in an input to look for what made the element `at` of a node. */
+static spot seen_from(const tn_exec *exec, size_t node, uint32_t input, spot at) {
+  const tn_program *p = exec->program;
+  const tn_op *op = p->nodes[node]->op;
+  size_t width = tn_input_layout(exec, node, input)->width;
+  bool elementwise = op->arity > 0 || op->id == TN_OP_where;
+  if (!elementwise || width != p->layout[p->port[node]].width) at.unit = ANY;
+  return at;
 }
 
 static void walk(const tn_exec *exec, tn_edge edge, tn_culprit *out) {
   const tn_program *p = exec->program;
-  size_t point = SIZE_MAX;
-  if (!find(exec, edge, &point, &out->value)) return;
+  spot at = {ANY, ANY};
+  if (!find(exec, edge, &at, &out->value)) return;
   for (bool deeper = true; deeper;) {
     const tn_node *node = p->nodes[edge.node];
-    uint32_t from = 0, to = node->n_inputs;
+    uint32_t from = 0, to = node->n_inputs, here = edge.node;
     deeper = false;
     if (node->op->id == TN_OP_where) { /* only the selected branch counts */
-      from = first_element(exec, node->inputs[0], point) != 0 ? 1 : 2;
+      from = element_at(exec, node->inputs[0], at) != 0 ? 1 : 2;
       to = from + 1;
     }
     for (uint32_t k = from; k < to && !deeper; ++k) {
-      size_t at = point;
-      double value;
-      if (!find(exec, node->inputs[k], &at, &value)) continue;
+      spot in = seen_from(exec, here, k, at);
+      if (!find(exec, node->inputs[k], &in, &out->value)) continue;
       edge = node->inputs[k];
-      point = at;
-      out->value = value;
+      at = in;
       deeper = true;
     }
   }
   out->found = true;
   out->node = edge.node;
-  out->point = point == SIZE_MAX ? 0 : point;
+  out->point = at.point == ANY ? 0 : at.point;
   for (uint32_t k = 0; k < p->nodes[edge.node]->n_inputs && k < 3; ++k)
-    out->input[k] = first_element(exec, p->nodes[edge.node]->inputs[k], point);
+    out->input[k] = element_at(exec, p->nodes[edge.node]->inputs[k], at);
 }
 
 tn_status tn_exec_explain(tn_exec *exec, size_t i, tn_culprit *out) {
@@ -89,6 +104,8 @@ tn_status tn_exec_explain(tn_exec *exec, size_t i, tn_culprit *out) {
     full->number[k] = exec->number[k];
     full->bound[k] = tn_buffer_retain(exec->bound[k]);
   }
+  memcpy(full->offered, exec->offered, sizeof full->offered);
+  memcpy(full->has_offer, exec->has_offer, sizeof full->has_offer);
   tn_status status = tn_exec_run(full);
   if (status == TN_OK) walk(full, p->outputs[i], out);
   tn_exec_free(&full);

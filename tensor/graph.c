@@ -20,6 +20,7 @@
  */
 #include "tensor/graph.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,9 +79,17 @@ void tn_arena_reset(tn_arena *arena) {
 
 /* ---- Life ---- */
 
+/* Generations count through the process: a value of a graph that was freed is stale even if a new graph
+ * lies at the same address. */
+static uint32_t next_generation(void) {
+  static atomic_uint_fast32_t made;
+  uint32_t next = (uint32_t)(atomic_fetch_add(&made, 1) + 1);
+  return next ? next : next_generation();
+}
+
 tn_status tn_graph_new(tn_graph **out) {
   TN_TRY(TN_NEW(1, out));
-  (*out)->generation = 1;
+  (*out)->generation = next_generation();
   return TN_OK;
 }
 
@@ -110,7 +119,7 @@ void tn_graph_reset(tn_graph *graph) {
   graph->place = (tn_place){0};
   graph->error = TN_OK;
   tn_arena_reset(&graph->arena);
-  ++graph->generation;
+  graph->generation = next_generation();
 }
 
 tn_axis tn_axis_new(tn_graph *graph, const char *name) {
@@ -118,9 +127,9 @@ tn_axis tn_axis_new(tn_graph *graph, const char *name) {
     tn_graph_fail(graph, TN_ERANGE, "axis `%s`: a graph has at most %d point axes", name, TN_MAX_AXES);
     return 0;
   }
-  tn_status status = tn_copy_text(name, &graph->axis_name[graph->n_axes]);
+  tn_status status = tn_copy_text(name ? name : "", &graph->axis_name[graph->n_axes]);
   if (status != TN_OK) {
-    tn_graph_fail(graph, status, "axis `%s`: out of memory", name);
+    tn_graph_fail(graph, status, "axis `%s`: out of memory", name ? name : "");
     return 0;
   }
   return (tn_axis)++graph->n_axes;
@@ -270,8 +279,11 @@ static uint64_t hash_node(const tn_node *node) {
   h = mix(h, node->out_mask);
   for (uint32_t i = 0; i < node->n_inputs; ++i)
     h = mix(h, ((uint64_t)node->inputs[i].node << 16) | node->inputs[i].port);
-  for (uint32_t i = 0; i < node->n_outputs; ++i)
-    h = mix_bytes(h, &node->shapes[i], sizeof node->shapes[i]);
+  for (uint32_t i = 0; i < node->n_outputs; ++i) { /* by members: a tn_shape has padding */
+    const tn_shape *shape = &node->shapes[i];
+    for (uint32_t q = 0; q < shape->rank; ++q) h = mix(mix(h, shape->axis[q]), shape->extent[q]);
+    h = mix(h, shape->rank);
+  }
   if (node->data) h = mix_bytes(h, node->data, tn_shape_width(&node->shapes[0]) * sizeof(double));
   if (node->call) {
     h = mix(h, (uint64_t)(uintptr_t)node->call->field);
@@ -343,6 +355,10 @@ static tn_status make_room(tn_graph *graph) {
 }
 
 tn_value tn_node_make(tn_graph *graph, const tn_node *node) {
+  for (uint32_t i = 0; i < node->n_outputs; ++i) {
+    tn_shape shape = node->shapes[i];
+    if (!tn_shape_settle(graph, node->op->name, &shape)) return (tn_value){0};
+  }
   if (make_room(graph) != TN_OK) return tn_graph_fail(graph, TN_ENOMEM, "graph: out of memory");
   size_t at = hash_node(node) & (graph->table_size - 1);
   for (; graph->table[at]; at = (at + 1) & (graph->table_size - 1)) {

@@ -49,6 +49,9 @@ tn_status tn_node_copy(tn_arena *arena, const tn_node *from, tn_node **out) TN_M
 /* The graph of n values if all are good and of one graph; else NULL, with the error kept. */
 tn_graph *tn_common_graph(size_t n, const tn_value *values);
 tn_edge tn_edge_of(tn_value value);
+/* Checks a shape (rank, point axis of this graph and first, extents 1 to 2^31 - 1, width up to 2^40) and
+ * zeroes what lies beyond its rank; false: an error of the graph that begins with `what`. */
+bool tn_shape_settle(tn_graph *graph, const char *what, tn_shape *shape);
 tn_shape tn_shape_without_points(tn_shape shape);
 tn_shape tn_shape_with_points(tn_shape fixed, tn_axis axis);
 

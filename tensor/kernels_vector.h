@@ -42,7 +42,8 @@ typedef float m_f32 __attribute__((vector_size(VECTOR_BYTES), may_alias, aligned
 
 #define INLINE static inline __attribute__((always_inline, unused))
 
-/* Besides the obvious: mask: of bytes that are 0 or not. any: some lane is set. at_most, at_least: x limited by c; a NaN in x stays. */
+/* Besides the obvious: mask: of bytes that are 0 or not. any: some lane is set.
+ * at_most, at_least: x limited by c; a NaN in x stays. */
 INLINE double fma1_f64(double a, double b, double c) { return __builtin_fma(a, b, c); }
 INLINE float fma1_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 

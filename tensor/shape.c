@@ -23,6 +23,44 @@ tn_shape tn_shape_fixed(size_t rank, const size_t *extent) {
   return shape;
 }
 
+bool tn_shape_settle(tn_graph *graph, const char *what, tn_shape *shape) {
+  const size_t widest = (size_t)1 << 40; /* so that no sum of sizes overflows */
+  size_t width = 1;
+  if (shape->rank > TN_MAX_RANK) {
+    tn_graph_fail(graph, TN_ESHAPE, "%s: rank %u, expected at most %d", what, shape->rank, TN_MAX_RANK);
+    return false;
+  }
+  for (uint32_t i = 0; i < shape->rank; ++i) {
+    if (shape->axis[i] && i > 0) {
+      tn_graph_fail(graph, TN_ESHAPE, "%s: a point axis must come first", what);
+      return false;
+    }
+    if (shape->axis[i] > graph->n_axes) {
+      tn_graph_fail(graph, TN_EHANDLE, "%s: no point axis %u in this graph", what, shape->axis[i]);
+      return false;
+    }
+    if (shape->axis[i]) {
+      shape->extent[i] = 0;
+      continue;
+    }
+    if (shape->extent[i] == 0 || shape->extent[i] > INT32_MAX) {
+      tn_graph_fail(graph, TN_ESHAPE, "%s: extent %zu of axis %u is not in 1 .. 2^31 - 1", what,
+                    shape->extent[i], i);
+      return false;
+    }
+    if (width > widest / shape->extent[i]) {
+      tn_graph_fail(graph, TN_ESHAPE, "%s: more than 2^40 elements a point", what);
+      return false;
+    }
+    width *= shape->extent[i];
+  }
+  for (uint32_t i = shape->rank; i < TN_MAX_RANK; ++i) {
+    shape->axis[i] = 0;
+    shape->extent[i] = 0;
+  }
+  return true;
+}
+
 bool tn_shape_equal(const tn_shape *a, const tn_shape *b) {
   if (a->rank != b->rank) return false;
   for (uint32_t i = 0; i < a->rank; ++i)

@@ -17,7 +17,7 @@ static const char *const plain =
     "constants = { nu = 0.3, n = 3 }\n"
     "unknowns = { u = \"x, t\", s = \"t\" }\n"
     "definitions = { w = \"u*x\", g = { value = \"a^2 + t\", of = \"a\" }, v = \"(u, x*t)\" }\n"
-    "equations = { e = \"u_t + u*u_x = nu*u_xx\", f = \"s_t = 0\" }\n"
+    "equations = { e = \"u_t + u*u_x = nu*u_xx\", f = \"s_t - (s - t) = -s*2 + 0\" }\n"
     "network = { width = 5, depth = 2 }\n";
 
 /* N of the fixture's net for u, by hand: args mapped to [-1, 1], tanh layers. */
@@ -192,30 +192,56 @@ static void mean_averages_over_its_own_points(void **state) {
   model_close(&c);
 }
 
-static void terms_add_up_to_the_relation(void **state) {
-  (void)state;
-  model_case c;
-  model_open(&c, plain, TN_F64, 6);
-  const pn_relation *r = &c.problem->equations[0].relations[0];
+static void check_terms(model_case *c, const pn_term *term, size_t terms) {
   double p[] = {0.3, 0.6}, whole = 0;
-  model_relation(&c, &c.problem->equations[0], 0, 0, 1, p, &whole);
+  model_relation(c, term, 0, 0, 1, p, &whole);
   for (size_t capacity = 2; capacity < 6; ++capacity) {
-    pn_scope scope;
     tn_value values[8];
     pn_expr *exprs[8];
     int signs[8];
     size_t n = 0;
     double sum = 0;
-    assert_int_equal(pn_scope_new(c.model, "terms", NULL, 3, &scope), TN_OK);
-    assert_int_equal(pn_lower_terms(&scope, r, capacity, &n, values, exprs, signs), TN_OK);
-    assert_int_equal(n, capacity < 3 ? capacity : 3);
+    assert_int_equal(
+        pn_lower_terms(&c->box[0], &term->relations[0], capacity, &n, values, exprs, signs), TN_OK);
+    assert_int_equal(n, capacity < terms ? capacity : terms);
     for (size_t i = 0; i < n; ++i) {
       double value = 0;
-      model_values(&c, &scope, values[i], 1, p, &value);
+      model_values(c, &c->box[0], values[i], 1, p, &value);
       sum += signs[i] * value;
     }
     check_near(sum, whole);
   }
+}
+
+static void terms_add_up_to_the_relation(void **state) {
+  (void)state;
+  model_case c;
+  model_open(&c, plain, TN_F64, 6);
+  check_terms(&c, &c.problem->equations[0], 3);
+  check_terms(&c, &c.problem->equations[1], 4);
+  model_close(&c);
+}
+
+static tn_op_id op_of(model_case *c, const char *text) {
+  pn_expr *tree = NULL;
+  tn_value value = {0};
+  assert_int_equal(pn_problem_expression(c->problem, "test", text, &tree), TN_OK);
+  assert_int_equal(pn_lower(&c->box[0], tree, &value), TN_OK);
+  return tn_node_of(value)->op->id;
+}
+
+static void powers_are_products_where_they_can_be(void **state) {
+  (void)state;
+  model_case c;
+  model_open(&c, plain, TN_F64, 6);
+  assert_int_equal(op_of(&c, "x^3"), TN_OP_powi);
+  assert_int_equal(op_of(&c, "x^n"), TN_OP_powi);
+  assert_int_equal(op_of(&c, "x^(-n)"), TN_OP_powi);
+  assert_int_equal(op_of(&c, "x^2"), TN_OP_square);
+  assert_int_equal(op_of(&c, "x^nu"), TN_OP_powr);
+  assert_int_equal(op_of(&c, "x^t"), TN_OP_pow);
+  assert_int_equal(op_of(&c, "-1/2"), TN_OP_constant);
+  assert_int_equal(op_of(&c, "nu"), TN_OP_scalar);
   model_close(&c);
 }
 
@@ -302,6 +328,34 @@ static void errors_name_the_place(void **state) {
   model_close(&c);
 }
 
+/* A table is a leaf of the scope; where its values at the points do not suffice it is refused. */
+static void tables_are_leaves_at_the_points(void **state) {
+  (void)state;
+  static const char *const refused[] = {"h_x", "(h*u)_x", "h(x=0)", "d_x", "v_x"};
+  model_case c;
+  tn_value value = {0};
+  pn_expr *tree = NULL;
+  model_open(&c,
+             "domain = { x = [0, 1], t = [0, 1] }\nunknowns = { u = \"x, t\", "
+             "v = { of = \"x, t\", ansatz = \"h*net\" } }\n"
+             "tables = { h = { file = \"h.csv\", of = \"x\" } }\ndefinitions = { d = \"2*h\" }\n"
+             "equations = { e = \"u_t = h*u_x + v\" }\n",
+             TN_F64, 12);
+  assert_int_equal(pn_lower_relation(&c.box[0], &c.problem->equations[0].relations[0], &value),
+                   TN_OK);
+  assert_int_equal(c.box[0].n_tables, 1);
+  assert_int_equal(c.box[0].table[0], 0);
+  assert_int_equal(tn_node_of(c.box[0].table_leaf[0])->op->id, TN_OP_input);
+  for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i) {
+    assert_int_equal(pn_problem_expression(c.problem, "test", refused[i], &tree), TN_OK);
+    assert_int_equal(pn_lower(&c.box[0], tree, &value), TN_EUNSUPPORTED);
+    assert_non_null(strstr(tn_error_text(), "table"));
+  }
+  assert_int_equal(pn_problem_expression(c.problem, "test", "(h*u)_t", &tree), TN_OK);
+  assert_int_equal(pn_lower(&c.box[0], tree, &value), TN_OK);
+  model_close(&c);
+}
+
 static void nodes_carry_their_text(void **state) {
   (void)state;
   model_case c;
@@ -325,10 +379,12 @@ int main(void) {
       cmocka_unit_test(derivative_on_a_face_is_that_of_the_inside),
       cmocka_unit_test(mean_averages_over_its_own_points),
       cmocka_unit_test(terms_add_up_to_the_relation),
+      cmocka_unit_test(powers_are_products_where_they_can_be),
       cmocka_unit_test(ansatz_wraps_the_network),
       cmocka_unit_test(parity_is_exact),
       cmocka_unit_test(exact_scope_substitutes_the_solution),
       cmocka_unit_test(errors_name_the_place),
+      cmocka_unit_test(tables_are_leaves_at_the_points),
       cmocka_unit_test(nodes_carry_their_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
