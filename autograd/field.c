@@ -62,6 +62,9 @@ tn_status ag_field_body(ag_field *field, size_t n_out, const tn_value *outputs) 
         !tn_shape_equal(&shape, &expected))
       return TN_FAIL(TN_ESHAPE, "field `%s`: output %zu has shape %s, expected [%s]", field->name, i,
                      tn_shape_text(field->graph, &shape, text, sizeof text), field->name);
+    if (tn_dtype_of(outputs[i]) != field->dtype)
+      return TN_FAIL(TN_EDTYPE, "field `%s`: output %zu is %s, expected %s", field->name, i,
+                     tn_dtype_name(tn_dtype_of(outputs[i])), tn_dtype_name(field->dtype));
   }
   TN_TRY(tn_graph_memory(field->graph, n_out, sizeof *outputs, &field->outputs));
   memcpy(field->outputs, outputs, n_out * sizeof *outputs);

@@ -110,6 +110,9 @@ tn_status ag_vjp(size_t n_y, const tn_value *y, const tn_value *ybar, size_t n_x
       return TN_FAIL(TN_EHANDLE, "vjp: value %zu is stale, foreign or an error: %s", i,
                      tn_error_text());
   }
+  for (size_t i = 0; i < n_y; ++i) /* absent: zero */
+    if (ag_present(ybar[i]) && (ybar[i].graph != graph || !tn_ok(ybar[i])))
+      return TN_FAIL(TN_EHANDLE, "vjp: cotangent %zu is stale or foreign", i);
   sweep s;
   tn_status status = begin(&s, graph, n_y, y, n_x, x);
   if (status == TN_OK) {
@@ -143,16 +146,18 @@ tn_status ag_hvp(tn_value y, size_t n, const tn_value *x, const tn_value *v, tn_
 tn_value ag_hessian(tn_value y, tn_value x) {
   tn_value gradient, bad = {0};
   tn_shape shape = tn_shape_of(x);
-  if (!tn_ok(y) || !tn_ok(x)) return bad;
+  if (!ag_present(y) || !ag_present(x)) return bad;
   if (shape.rank != 1 || tn_shape_batched(&shape) || tn_shape_of(y).rank)
     return tn_graph_fail(x.graph, TN_ESHAPE, "hessian: expected a scalar y and an x of shape [n]");
-  if (ag_grad(y, 1, &x, &gradient) != TN_OK) return bad;
+  tn_status status = ag_grad(y, 1, &x, &gradient);
+  if (status != TN_OK) return tn_graph_fail(x.graph, status, "%s", tn_error_text());
   tn_value *row = NULL;
   if (TN_NEW(shape.extent[0], &row) != TN_OK)
     return tn_graph_fail(x.graph, TN_ENOMEM, "hessian: out of memory");
-  for (size_t i = 0; i < shape.extent[0]; ++i)
-    if (ag_grad(tn_slice(gradient, 0, i, 1), 1, &x, &row[i]) != TN_OK) row[i] = bad;
-  tn_value out = tn_transpose(tn_stack(shape.extent[0], row), 0, 1);
+  for (size_t i = 0; i < shape.extent[0] && status == TN_OK; ++i)
+    status = ag_grad(tn_slice(gradient, 0, i, 1), 1, &x, &row[i]);
+  tn_value out = status == TN_OK ? tn_transpose(tn_stack(shape.extent[0], row), 0, 1)
+                                 : tn_graph_fail(x.graph, status, "%s", tn_error_text());
   tn_free(&row);
   return out;
 }

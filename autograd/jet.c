@@ -129,7 +129,13 @@ static tn_status binary(const transform *t, const tn_node *node, tn_jet *const *
 /* Linear operations of structure: channel by channel, with axis numbers for channels without points. */
 static tn_status structural(const transform *t, const tn_node *node, tn_jet *const *in, tn_jet *y) {
   tn_value own[AG_MAX_INPUTS];
+  tn_shape first = tn_shape_of(tn_value_at(t->graph, node->inputs[0].node, node->inputs[0].port));
   begin(t, y);
+  if (node->op->id == TN_OP_sum && first.axis[node->integer[0]]) {
+    tn_graph_fail(t->graph, TN_EUNSUPPORTED, "a sum over points is not available inside a field that is "
+                  "differentiated");
+    return TN_EUNSUPPORTED;
+  }
   for (int c = 0; c < TN_MAX_CHANNELS; ++c) {
     bool any = false, batched = false;
     tn_value like = {0};
@@ -216,6 +222,12 @@ static tn_status node_jet(const transform *t, uint32_t i, tn_jet *const *in, tn_
     return tn_graph_error(t->graph);
   }
   if (node->op->arity == 2) return binary(t, node, in, y);
+  if (op == TN_OP_not || op == TN_OP_both || op == TN_OP_either) {
+    begin(t, y);
+    tn_value a = in[0]->channel[0], b = op == TN_OP_not ? a : in[1]->channel[0];
+    y->channel[0] = op == TN_OP_not ? tn_not(a) : op == TN_OP_both ? tn_both(a, b) : tn_either(a, b);
+    return tn_graph_error(t->graph);
+  }
   if (op == TN_OP_where) return select(t, in[0]->channel[0], in[1], in[2], y);
   if (op == TN_OP_jet_lin && node->n_outputs == 1 && node->mask[0] == 1) {
     if (!constant(in[1]) || (node->integer[1] && !constant(in[2]))) {

@@ -229,6 +229,8 @@ tn_status ag_jvp(size_t n_x, const tn_value *x, const tn_value *xdot, size_t n_y
       return TN_FAIL(TN_EHANDLE, "jvp: value %zu is stale, foreign or an error: %s", i,
                      tn_error_text());
     if (v.node >= f.n_nodes) f.n_nodes = v.node + 1;
+    if (i < n_x && ag_present(xdot[i]) && (xdot[i].graph != graph || !tn_ok(xdot[i])))
+      return TN_FAIL(TN_EHANDLE, "jvp: tangent %zu is stale or foreign", i);
   }
   TN_TRY(TN_NEW(f.n_nodes + 1, &f.port));
   tn_status status = TN_NEW(f.n_nodes + 1, &f.mark);
@@ -255,10 +257,11 @@ tn_status ag_jvp(size_t n_x, const tn_value *x, const tn_value *xdot, size_t n_y
 
 tn_value ag_d(tn_value e, tn_value x, int k) {
   tn_value bad = {0};
-  if (!tn_ok(e) || !tn_ok(x)) return bad;
+  if (!ag_present(e) || !ag_present(x)) return bad; /* its error is kept already */
   for (; k > 0; --k) {
     tn_value one = ag_constant_like(x, 1), out;
-    if (ag_jvp(1, &x, &one, 1, &e, &out) != TN_OK) return bad;
+    tn_status status = ag_jvp(1, &x, &one, 1, &e, &out);
+    if (status != TN_OK) return tn_graph_fail(e.graph, status, "%s", tn_error_text());
     e = out;
   }
   return e;

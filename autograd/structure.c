@@ -106,7 +106,7 @@ tn_value ag_over(tn_value a, tn_value b) {
   bool na = ag_number(a, &x), nb = ag_number(b, &y);
   if (na && nb) return filled(a, joint(a, b), x / y);
   if (na && x == 0) return filled(a, joint(a, b), 0);
-  if (nb && y == 1) return a;
+  if (nb && y == 1) return spread(a, joint(a, b));
   match(&a, &b);
   return tn_div(a, b);
 }

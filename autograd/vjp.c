@@ -91,7 +91,7 @@ static void structural(const rule_site *s) {
     return;
   }
   case TN_OP_pad: give(s, 0, tn_slice(g, axis, (size_t)a[1], x.extent[axis]), none, false); return;
-  case TN_OP_cast: give(s, 0, tn_cast(g, tn_dtype_of(s->in[0])), s->out[0].mask, false); return;
+  case TN_OP_cast: give(s, 0, tn_cast(g, tn_dtype_of(s->in[0])), none, false); return; /* a mask fits one dtype */
   case TN_OP_concat:
     for (uint32_t k = 0; k < s->node->n_inputs; ++k) {
       size_t extent = extent_of(s, k, axis);

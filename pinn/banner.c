@@ -188,7 +188,7 @@ static columns choose_columns(const pn_run *run) {
 static void put_table_head(const pn_run *run, FILE *out) {
   const pn_sites *sites = pn_training_sites(run->training);
   columns c = choose_columns(run);
-  fprintf(out, "%-14s%8s%9s", "stage", "step", "loss");
+  fprintf(out, "%-13s%8s%8s", "stage", "step", "loss");
   for (size_t m = 0; m < c.terms; ++m)
     fprintf(out, " %8.8s", sites->terms[m].term->name);
   if (c.rest) fprintf(out, " %8s", "others");
@@ -199,7 +199,7 @@ static void put_table_head(const pn_run *run, FILE *out) {
     fprintf(out, " %8s", head);
     ++shown;
   }
-  fprintf(out, "   left\n");
+  fprintf(out, "  left\n");
 }
 
 tn_status pn_banner_start(pn_run *run, FILE *out) {
@@ -220,14 +220,14 @@ tn_status pn_banner_start(pn_run *run, FILE *out) {
   pn_put_channels(&text, run->model, pn_loss_channels(pn_training_loss(run->training)));
   TN_TRY(put_text(out, "computes", &text));
   TN_TRY(put_scales(run, out));
+  if (run->checked != NULL) put_wrapped(out, "checked", LABEL, run->checked);
   TN_TRY(put_plan_line(run, out));
   if (run->resumed) {
     char step[32];
     pn_putf(&text, "%s at step %s", run->folder, pn_grouped(run->resumed_step, step));
     TN_TRY(put_text(out, "resumed", &text));
   }
-  for (size_t i = 0; i < p->n_warnings; ++i)
-    fprintf(out, "warning: %s\n", p->warnings[i]);
+  if (run->warnings != NULL && run->warnings[0] != '\0') fprintf(out, "%s\n", run->warnings);
   put_table_head(run, out);
   fflush(out);
   return TN_OK;
@@ -249,7 +249,7 @@ static void put_left(FILE *out, double seconds) {
   char text[32];
   if (s < 3600) snprintf(text, sizeof text, "%lu:%02lu", s / 60, s % 60);
   else snprintf(text, sizeof text, "%lu:%02lu h", s / 3600, s / 60 % 60);
-  fprintf(out, " %6s\n", text);
+  fprintf(out, " %5s\n", text);
 }
 
 tn_status pn_banner_progress(pn_run *run, const pn_progress *g, FILE *out) {
@@ -259,8 +259,8 @@ tn_status pn_banner_progress(pn_run *run, const pn_progress *g, FILE *out) {
   double rest = 0;
   run->printed = pn_clock();
   run->printed_step = g->step;
-  snprintf(stage, sizeof stage, "%zu/%zu %.10s", g->stage, g->n_stages, g->optimizer);
-  fprintf(out, "%-14s%8s%9s", stage, pn_grouped(g->step, number), pn_brief(g->loss, brief));
+  snprintf(stage, sizeof stage, "%zu/%zu %.9s", g->stage, g->n_stages, g->optimizer);
+  fprintf(out, "%-13s%8s%8s", stage, pn_grouped(g->step, number), pn_brief(g->loss, brief));
   for (size_t m = 0; m < g->n_terms; ++m) {
     if (m < c.terms) fprintf(out, " %8s", pn_brief(g->relative[m], brief));
     else if (!(g->relative[m] <= rest)) rest = g->relative[m];

@@ -20,11 +20,16 @@ enum {
   PN_CHECK_TERMS = 24    /* terms of a sum that are told apart */
 };
 
-typedef enum pn_finding_kind { PN_FOUND_ERROR, PN_FOUND_WARNING, PN_FOUND_NOTE, PN_FOUND_HINT } pn_finding_kind;
+typedef enum pn_finding_kind {
+  PN_FOUND_ERROR,
+  PN_FOUND_WARNING,
+  PN_FOUND_NOTE,
+  PN_FOUND_HINT
+} pn_finding_kind;
 
 typedef struct pn_finding {
   pn_finding_kind kind;
-  const char *text; /* whole lines, with the place if there is one; in the problem's arena */
+  const char *text;  /* whole lines, with the place if there is one; in the problem's arena */
   const char *entry; /* what it is about; NULL: the file */
 } pn_finding;
 
@@ -45,10 +50,10 @@ typedef struct pn_derived {
 typedef struct pn_checking {
   pn_problem *problem;
   pn_model *model;
-  pn_sites *sites;     /* PN_CHECK_POINTS drawn on each */
-  pn_scope **scope;    /* one a site, where unknowns are their exact solutions; NULL: not made */
-  pn_site mean;        /* a grid over the whole box, for means */
-  pn_lookup **lookup;  /* one a table of the file; NULL: not read */
+  pn_sites *sites;    /* PN_CHECK_POINTS drawn on each */
+  pn_scope **scope;   /* one a site, where unknowns are their exact solutions; NULL: not made */
+  pn_site mean;       /* a grid over the whole box, for means */
+  pn_lookup **lookup; /* one a table of the file; NULL: not read */
   size_t n_file_tables, n_derived;
   pn_derived *derived; /* derived[i] is table n_file_tables + i */
   double *size;        /* rms of each exact solution; NaN without one */
@@ -56,17 +61,20 @@ typedef struct pn_checking {
   pn_finding *finding;
   size_t n_defects;
   pn_defect *defect;
-  pn_text out;         /* the report as it grows */
-  pn_json *json;       /* NULL: none asked for */
+  pn_text out;   /* the report as it grows */
+  pn_json *json; /* NULL: none asked for */
 } pn_checking;
 
 /* ---- check.c ---------------------------------------------------------------------------------------- */
 
 /* A finding at a place (line 0: none) with `width` carets. */
-tn_status pn_found(pn_checking *c, pn_finding_kind kind, const char *entry, pn_place place, size_t width,
-                   const char *format, ...) TN_PRINTF(6, 7);
+tn_status pn_found(pn_checking *c, pn_finding_kind kind, const char *entry, pn_place place,
+                   size_t width, const char *format, ...) TN_PRINTF(6, 7);
 /* "conditions fit the orders; exact solution: defect 4e-15", for the banner of a run; tn_free. */
 tn_status pn_check_words(pn_problem *problem, char **text) TN_MUST_USE;
+/* For pinn solve: the same words, and the warnings as lines ("" without any); tn_free both. What pinn check
+ * calls an error is TN_EINPUT with its texts. */
+tn_status pn_check_before_run(pn_problem *problem, char **words, char **warnings) TN_MUST_USE;
 
 /* ---- check_tree.c ----------------------------------------------------------------------------------- */
 
@@ -80,8 +88,8 @@ void pn_check_orders(const pn_problem *p, const pn_expr *e, size_t u, int *order
 /* "u_xx": the k-th derivative of an unknown along a coordinate. */
 const char *pn_check_derivative(pn_checking *c, size_t unknown, size_t coordinate, int k);
 /* a - b, or a where b is the number 0. */
-tn_status pn_check_difference(pn_checking *c, const pn_relation *r, const pn_piece *piece, pn_expr **out)
-    TN_MUST_USE;
+tn_status pn_check_difference(pn_checking *c, const pn_relation *r, const pn_piece *piece,
+                              pn_expr **out) TN_MUST_USE;
 /* The relation as lhs - rhs = 0, or with <= or >=. */
 const char *pn_check_relation_text(pn_checking *c, const pn_relation *r);
 /* u = g: the unknown and g (free of unknowns); false if the relation is of another form. */
@@ -96,19 +104,21 @@ pn_piece pn_check_face(const pn_problem *p, size_t coordinate, int side);
 
 tn_status pn_check_start(pn_checking *c) TN_MUST_USE; /* sites, points, sizes */
 void pn_check_end(pn_checking *c);
+/* An exact solution by quadrature costs a thousand times a formula's: fewer points, fewer edits. */
+bool pn_check_is_slow(const pn_problem *p);
 bool pn_check_has_exact(const pn_checking *c, const pn_relation *r);
 bool pn_check_by_table(const pn_checking *c, const pn_relation *r);
 /* The exact scope of a site. */
 tn_status pn_check_scope(pn_checking *c, size_t site, pn_scope **out) TN_MUST_USE;
 /* The relation with derivatives of tabled solutions as tables; unchanged where there are none.
  * TN_EUNSUPPORTED: it cannot be evaluated. */
-tn_status pn_check_prepare(pn_checking *c, const pn_relation *r, const pn_piece *piece, pn_relation *out)
-    TN_MUST_USE;
+tn_status pn_check_prepare(pn_checking *c, const pn_relation *r, const pn_piece *piece,
+                           pn_relation *out) TN_MUST_USE;
 /* out[k * count + i]: value k at point i of the first `count` points. culprit (may be NULL): text of the
  * sub-expression that made the first number that is not finite, with its point in *where; NULL if all are. */
-tn_status pn_check_evaluate(pn_checking *c, pn_scope *scope, const pn_site *points, size_t count, size_t n,
-                            const tn_value *values, double *out, const char **culprit, size_t *where)
-    TN_MUST_USE;
+tn_status pn_check_evaluate(pn_checking *c, pn_scope *scope, const pn_site *points, size_t count,
+                            size_t n, const tn_value *values, double *out, const char **culprit,
+                            size_t *where) TN_MUST_USE;
 
 /* ---- The steps --------------------------------------------------------------------------------------- */
 
@@ -118,23 +128,26 @@ typedef struct pn_failure {
   const pn_relation *relation;
   size_t site;
   const pn_piece *piece;
-  double scale;       /* of its terms */
-  double limit;       /* of the relative residual */
+  double scale; /* of its terms */
+  double limit; /* of the relative residual */
   double residual[PN_CHECK_POINTS];
   size_t n, n_terms, worst; /* points, terms, the worst point */
-  double *terms;      /* [n_terms][n], signs included */
+  double *terms;            /* [n_terms][n], signs included */
   pn_expr **exprs;
 } pn_failure;
 
-tn_status pn_check_exact(pn_checking *c) TN_MUST_USE;   /* check_exact.c */
+tn_status pn_check_facts(pn_checking *c) TN_MUST_USE; /* check_facts.c: prints them */
+tn_status pn_check_exact(pn_checking *c) TN_MUST_USE; /* check_exact.c */
 /* check_repair.c: the single edit that lets the exact solution fit, as words ("With `u_yy` for `u_xy`
  * it leaves 3e-17"); NULL if none was found. *node: the part of the text that it replaces, or NULL. */
-tn_status pn_check_repair(pn_checking *c, const pn_failure *f, const char **words, const pn_expr **node)
-    TN_MUST_USE;
-tn_status pn_check_counts(pn_checking *c) TN_MUST_USE;   /* check_counts.c: conditions against orders */
-tn_status pn_check_flux(pn_checking *c) TN_MUST_USE;     /* check_flux.c: sources against fluxes */
+tn_status pn_check_repair(pn_checking *c, const pn_failure *f, const char **words,
+                          const pn_expr **node) TN_MUST_USE;
+tn_status
+pn_check_counts(pn_checking *c) TN_MUST_USE;         /* check_counts.c: conditions against orders */
+tn_status pn_check_flux(pn_checking *c) TN_MUST_USE; /* check_flux.c: sources against fluxes */
 tn_status pn_check_conflicts(pn_checking *c) TN_MUST_USE; /* check_conflict.c */
-tn_status pn_check_zero(pn_checking *c) TN_MUST_USE;     /* check_exact.c: does u = 0 fulfil everything? */
+tn_status
+pn_check_zero(pn_checking *c) TN_MUST_USE; /* check_exact.c: does u = 0 fulfil everything? */
 tn_status pn_check_at(pn_checking *c, const char *at) TN_MUST_USE; /* check_at.c */
 
 #endif

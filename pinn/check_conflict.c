@@ -56,7 +56,8 @@ static tn_status compare_pieces(pn_checking *c, const pn_relation *r, const pn_p
   double points[SAMPLES * PN_MAX_COORDINATES], point[PN_MAX_COORDINATES], x = 0, y = 0;
   size_t u = 0, v = 0;
   pn_expr *g = NULL, *h = NULL;
-  if (!disjoint(a, b) || !pn_check_given(c, r, a, &u, &g) || !pn_check_given(c, q, b, &v, &h) || u != v)
+  if (!disjoint(a, b) || !pn_check_given(c, r, a, &u, &g) || !pn_check_given(c, q, b, &v, &h) ||
+      u != v)
     return TN_OK;
   TN_TRY(scatter(p, points));
   for (size_t i = 0; i < SAMPLES; ++i) {
@@ -83,25 +84,28 @@ static tn_status compare_pieces(pn_checking *c, const pn_relation *r, const pn_p
 static tn_status compare_terms(pn_checking *c, const pn_term *s, const pn_term *t) {
   corners found = {0};
   for (size_t i = 0; i < s->n_pieces; ++i)
-    for (size_t k = 0; k < t->n_pieces; ++k)
+    for (size_t k = s == t ? i + 1 : 0; k < t->n_pieces; ++k)
       for (size_t r = 0; r < s->n_relations; ++r)
         for (size_t q = 0; q < t->n_relations; ++q)
-          TN_TRY(compare_pieces(c, &s->relations[r], &s->pieces[i], &t->relations[q], &t->pieces[k], &found));
+          TN_TRY(compare_pieces(c, &s->relations[r], &s->pieces[i], &t->relations[q], &t->pieces[k],
+                                &found));
   if (found.n == 0)
     return TN_OK;
   char numbers[2][48];
   const pn_points *points = &c->problem->points;
-  const char *rule = s->wins || t->wins       ? "wins = true decides which of them is kept there"
-                     : points->keep_corners ? "both are kept (points.corners = \"keep\"); wins = true "
-                                              "lets one of them hold"
-                                            : "no training point lies there (points.corners = \"skip\"); "
-                                              "corners = \"keep\" and wins = true let one of them hold";
+  const char *rule = s->wins || t->wins ? "wins = true decides which of them is kept there"
+                     : points->keep_corners
+                         ? "both are kept (points.corners = \"keep\"); wins = true "
+                           "lets one of them hold"
+                         : "no training point lies there (points.corners = \"skip\"); "
+                           "corners = \"keep\" and wins = true let one of them hold";
   snprintf(numbers[0], sizeof numbers[0], "%.6g", found.a);
   snprintf(numbers[1], sizeof numbers[1], "%.6g", found.b);
   return pn_found(c, PN_FOUND_NOTE, t->name, (pn_place){0}, 0,
-                  "`%s` and `%s` give `%s` two values at %zu %s%s (%s: %s and %s): %s", s->name, t->name,
-                  c->problem->unknowns[found.unknown].name, found.n, found.edge ? "edge" : "corner",
-                  found.n > 1 ? "s" : "", pn_check_point(c, found.point), numbers[0], numbers[1], rule);
+                  "`%s` and `%s` give `%s` two values at %zu %s%s (%s: %s and %s): %s", s->name,
+                  t->name, c->problem->unknowns[found.unknown].name, found.n,
+                  found.edge ? "edge" : "corner", found.n > 1 ? "s" : "",
+                  pn_check_point(c, found.point), numbers[0], numbers[1], rule);
 }
 
 /* ---- Twice the same ------------------------------------------------------------------------------------ */
@@ -131,8 +135,8 @@ static tn_status compare_texts(pn_checking *c, const pn_term *s, const pn_term *
           (whole == s->relations[r].whole))
         continue;
       return pn_found(c, PN_FOUND_WARNING, t->name, pn_expr_place(whole), whole->length,
-                      "`%s` says again what `%s` says, at the same place: it only counts twice", t->name,
-                      s->name);
+                      "`%s` says again what `%s` says, at the same place: it only counts twice",
+                      t->name, s->name);
     }
   return TN_OK;
 }
@@ -140,8 +144,9 @@ static tn_status compare_texts(pn_checking *c, const pn_term *s, const pn_term *
 /* ---- Periods and parities -------------------------------------------------------------------------------- */
 
 /* e along x: its values at `from` and `to` (mirrored: at x and at lo + hi - x). */
-static tn_status compare_ends(pn_checking *c, const pn_expr *e, size_t x, int parity, const pn_piece *piece,
-                              double *a, double *b, double *point, bool *bad) {
+static tn_status compare_ends(pn_checking *c, const pn_expr *e, size_t x, int parity,
+                              const pn_piece *piece, double *a, double *b, double *point,
+                              bool *bad) {
   const pn_problem *p = c->problem;
   const pn_coordinate *axis = &p->coordinates[x];
   double points[SAMPLES * PN_MAX_COORDINATES];
@@ -166,8 +171,8 @@ static tn_status compare_ends(pn_checking *c, const pn_expr *e, size_t x, int pa
 }
 
 /* Does e, given for unknown u, have the symmetries that u has by construction? */
-static tn_status check_symmetry(pn_checking *c, size_t unknown, const pn_expr *e, const pn_piece *piece,
-                                const char *entry, const char *what) {
+static tn_status check_symmetry(pn_checking *c, size_t unknown, const pn_expr *e,
+                                const pn_piece *piece, const char *entry, const char *what) {
   const pn_problem *p = c->problem;
   const pn_unknown *u = &p->unknowns[unknown];
   for (size_t j = 0; j < u->n_of; ++j) {
@@ -184,9 +189,12 @@ static tn_status check_symmetry(pn_checking *c, size_t unknown, const pn_expr *e
     snprintf(numbers[0], sizeof numbers[0], "%.6g", a);
     snprintf(numbers[1], sizeof numbers[1], "%.6g", b);
     TN_TRY(pn_found(c, PN_FOUND_WARNING, entry, pn_expr_place(e), e->length,
-                    "%s `%s` is not %s along `%s`, as `%s` is by construction: %s against %s", what, entry,
-                    !mirrored ? "periodic" : u->parity > 0 ? "even" : "odd", p->coordinates[x].name, u->name,
-                    numbers[0], numbers[1]));
+                    "%s `%s` is not %s along `%s`, as `%s` is by construction: %s against %s", what,
+                    entry,
+                    !mirrored       ? "periodic"
+                    : u->parity > 0 ? "even"
+                                    : "odd",
+                    p->coordinates[x].name, u->name, numbers[0], numbers[1]));
   }
   return TN_OK;
 }
@@ -195,7 +203,8 @@ static tn_status check_symmetries(pn_checking *c) {
   const pn_problem *p = c->problem;
   for (size_t u = 0; u < p->n_unknowns; ++u)
     if (p->unknowns[u].exact)
-      TN_TRY(check_symmetry(c, u, p->unknowns[u].exact, NULL, p->unknowns[u].name, "the exact solution of"));
+      TN_TRY(check_symmetry(c, u, p->unknowns[u].exact, NULL, p->unknowns[u].name,
+                            "the exact solution of"));
   for (size_t i = 0; i < p->n_conditions; ++i)
     for (size_t k = 0; k < p->conditions[i].n_pieces; ++k)
       for (size_t r = 0; r < p->conditions[i].n_relations; ++r) {
@@ -217,10 +226,12 @@ static bool is_guarded(const pn_problem *p, const pn_expr *e) {
   size_t n = pn_check_nodes(p, (pn_expr *)(uintptr_t)e, MOST, nodes);
   for (size_t i = 0; i < n; ++i) {
     const pn_expr *at = nodes[i];
-    bool even = at->kind == PN_POWER && at->args[1]->kind == PN_NUMBER && fmod(at->args[1]->number, 2) == 0;
+    bool even =
+        at->kind == PN_POWER && at->args[1]->kind == PN_NUMBER && fmod(at->args[1]->number, 2) == 0;
     bool positive = at->kind == PN_FUNCTION && (at->index == PN_FN_abs || at->index == PN_FN_exp ||
                                                 at->index == PN_FN_max || at->index == PN_FN_cosh);
-    if (even || positive || at->kind == PN_WHERE || (at->kind == PN_UNKNOWN && p->unknowns[at->index].ansatz))
+    if (even || positive || at->kind == PN_WHERE ||
+        (at->kind == PN_UNKNOWN && p->unknowns[at->index].ansatz))
       return true;
   }
   return false;
@@ -248,9 +259,10 @@ static tn_status check_delicate(pn_checking *c, const pn_term *t) {
       const pn_expr *part = delicate(c->problem, nodes[i], &must);
       if (!part)
         continue;
-      TN_TRY(pn_found(c, PN_FOUND_NOTE, t->name, (pn_place){0}, 0,
-                      "`%s` in `%s`: `%s` must %s while training; an ansatz as in \"exp(net)\" sees to it",
-                      pn_check_text(c, nodes[i]), t->name, pn_check_text(c, part), must));
+      TN_TRY(pn_found(
+          c, PN_FOUND_NOTE, t->name, (pn_place){0}, 0,
+          "`%s` in `%s`: `%s` must %s while training; an ansatz as in \"exp(net)\" sees to it",
+          pn_check_text(c, nodes[i]), t->name, pn_check_text(c, part), must));
       return TN_OK;
     }
   }

@@ -34,7 +34,8 @@ typedef struct group {
 
 /* Conditions on the two faces of a coordinate. */
 typedef struct faces {
-  size_t lo, hi, total; /* relations: at least so many everywhere on that face; of both and inside */
+  size_t lo, hi,
+      total; /* relations: at least so many everywhere on that face; of both and inside */
   double lo_point[PN_MAX_COORDINATES], hi_point[PN_MAX_COORDINATES]; /* where it is that few */
 } faces;
 
@@ -91,7 +92,8 @@ static void look_at_conditions(const pn_problem *p, group *g) {
 
 /* ---- Faces ------------------------------------------------------------------------------------------ */
 
-static bool piece_holds(const pn_problem *p, const pn_piece *piece, size_t x, int side, const double *point) {
+static bool piece_holds(const pn_problem *p, const pn_piece *piece, size_t x, int side,
+                        const double *point) {
   bool holds = true;
   if (piece->n_fixed != 1 || piece->fixed[0] != x || piece->side[0] != side)
     return false;
@@ -112,8 +114,8 @@ static bool links(const pn_problem *p, const pn_expr *e, size_t x) {
   return false;
 }
 
-static size_t count_at(const pn_problem *p, uint64_t members, size_t x, int side, const double *point,
-                       bool linked_too) {
+static size_t count_at(const pn_problem *p, uint64_t members, size_t x, int side,
+                       const double *point, bool linked_too) {
   size_t n = 0;
   for (size_t i = 0; i < p->n_conditions; ++i) {
     const pn_term *t = &p->conditions[i];
@@ -159,7 +161,8 @@ static bool ansatz_fixes(pn_problem *p, size_t u, size_t x, int side, const doub
   return fabs(value[0] - value[1]) < 1e-12;
 }
 
-static size_t count_ansatz(pn_problem *p, uint64_t members, size_t x, int side, const double *point) {
+static size_t count_ansatz(pn_problem *p, uint64_t members, size_t x, int side,
+                           const double *point) {
   size_t n = 0;
   for (size_t u = 0; u < p->n_unknowns; ++u)
     n += has(members, u) && ansatz_fixes(p, u, x, side, point);
@@ -173,8 +176,8 @@ static size_t count_inside(const pn_problem *p, const group *g, size_t x) {
     for (size_t r = 0; r < p->conditions[i].n_relations; ++r)
       for (size_t k = 0; k < p->conditions[i].n_pieces; ++k) {
         const pn_piece *piece = &p->conditions[i].pieces[k];
-        bool inside = p->conditions[i].where == PN_ON && piece->n_fixed == 1 && piece->fixed[0] == x &&
-                      piece->side[0] == 0;
+        bool inside = p->conditions[i].where == PN_ON && piece->n_fixed == 1 &&
+                      piece->fixed[0] == x && piece->side[0] == 0;
         n += inside && mentions(p, &p->conditions[i].relations[r], g->members);
       }
   return n;
@@ -186,7 +189,8 @@ static tn_status sample(const pn_problem *p, double *points) {
   for (size_t i = 0; i < FACE_POINTS; ++i)
     for (size_t x = 0; x < p->n_coordinates; ++x) {
       const pn_coordinate *axis = &p->coordinates[x];
-      points[i * p->n_coordinates + x] = axis->lo + (axis->hi - axis->lo) * points[i * p->n_coordinates + x];
+      points[i * p->n_coordinates + x] =
+          axis->lo + (axis->hi - axis->lo) * points[i * p->n_coordinates + x];
     }
   return TN_OK;
 }
@@ -285,8 +289,8 @@ static const char *given_at(pn_checking *c, const group *g, size_t x, int side) 
   return copy ? copy : "?";
 }
 
-static tn_status too_few(pn_checking *c, const group *g, pn_finding_kind kind, size_t x, int least_order,
-                         size_t need, const char *where, int side) {
+static tn_status too_few(pn_checking *c, const group *g, pn_finding_kind kind, size_t x,
+                         int least_order, size_t need, const char *where, int side) {
   size_t u = whom(c->problem, g, x, least_order);
   if (u == PN_NONE)
     return TN_OK;
@@ -294,11 +298,11 @@ static tn_status too_few(pn_checking *c, const group *g, pn_finding_kind kind, s
   const pn_relation *r = equation_of(c, u, x, m);
   const pn_expr *whole = r->whole;
   const pn_unknown *unknown = &c->problem->unknowns[u];
-  return pn_found(c, kind, unknown->name, pn_expr_place(whole), whole->length,
-                  "`%s` needs %s condition%s %s for `%s`%s; given: %s. Without more the answer is not unique",
-                  pn_check_derivative(c, u, x, m), count_word(need), need == 1 ? "" : "s", where,
-                  unknown->name, g->members & (g->members - 1) ? " and what is coupled with it" : "",
-                  given_at(c, g, x, side));
+  return pn_found(
+      c, kind, unknown->name, pn_expr_place(whole), whole->length,
+      "`%s` needs %s condition%s %s for `%s`%s; given: %s. Without more the answer is not unique",
+      pn_check_derivative(c, u, x, m), count_word(need), need == 1 ? "" : "s", where, unknown->name,
+      g->members & (g->members - 1) ? " and what is coupled with it" : "", given_at(c, g, x, side));
 }
 
 /* ---- The rules ------------------------------------------------------------------------------------------ */
@@ -349,15 +353,49 @@ static bool has_parity(const pn_problem *p, const group *g, size_t x) {
   return false;
 }
 
+/* Is unknown u differentiated along x together with anything, as in u_xy? */
+static bool is_mixed(const pn_problem *p, size_t u, size_t x) {
+  enum { MOST = 400 };
+  pn_expr *nodes[MOST];
+  for (size_t i = 0; i < p->n_equations; ++i)
+    for (size_t r = 0; r < p->equations[i].n_relations; ++r) {
+      size_t n = pn_check_nodes(p, p->equations[i].relations[r].whole, MOST, nodes);
+      for (size_t k = 0; k < n; ++k) {
+        const pn_expr *e = nodes[k];
+        bool mine = e->kind == PN_DERIVATIVE && e->n_axes > 1 && (pn_expr_unknowns(p, e) >> u & 1u);
+        for (size_t j = 0; mine && j < e->n_axes; ++j)
+          if (e->axes[j] == x)
+            return true;
+      }
+    }
+  return false;
+}
+
+/* Faces of other coordinates along which u is of first order: what comes in may come in there. */
+static tn_status comes_in_elsewhere(pn_checking *c, const group *g, size_t u, size_t x, bool *out) {
+  for (size_t k = 0; k < c->problem->n_coordinates; ++k) {
+    faces f;
+    if (k == x || g->order[u][k] != 1)
+      continue;
+    TN_TRY(count_faces(c->problem, g, k, &f));
+    *out |= f.total > 0;
+  }
+  return TN_OK;
+}
+
 /* First order along x: transported through the domain, so one face says what comes in. */
 static tn_status check_first_order(pn_checking *c, const group *g, size_t x, const faces *f) {
   const pn_problem *p = c->problem;
   bool alone = (g->members & (g->members - 1)) == 0;
   for (size_t u = 0; u < p->n_unknowns; ++u) {
-    bool moves = false;
+    bool moves = false, elsewhere = false;
+    if (!has(g->members, u) || g->order[u][x] != 1 || f->total > 0)
+      continue;
     for (size_t k = 0; k < p->n_coordinates; ++k)
       moves |= p->coordinates[k].role == PN_TIME && g->order[u][k] > 0;
-    if (has(g->members, u) && g->order[u][x] == 1 && (alone || moves) && f->total == 0)
+    if (!moves && !is_mixed(p, u, x))
+      TN_TRY(comes_in_elsewhere(c, g, u, x, &elsewhere));
+    if ((alone || moves) && !elsewhere)
       return too_few(c, g, PN_FOUND_WARNING, x, 1, 1, "on a face", 0);
   }
   return TN_OK;
@@ -385,8 +423,8 @@ static tn_status check_space(pn_checking *c, const group *g, size_t x) {
   }
   if (f.total >= total)
     return TN_OK;
-  snprintf(where, sizeof where, "on %s = %.6g and %s = %.6g together", axis->name, axis->lo, axis->name,
-           axis->hi);
+  snprintf(where, sizeof where, "on %s = %.6g and %s = %.6g together", axis->name, axis->lo,
+           axis->name, axis->hi);
   return too_few(c, g, PN_FOUND_WARNING, x, 2, total, where, 0);
 }
 
@@ -430,9 +468,11 @@ static tn_status check_constants(pn_checking *c, bool *free_value) {
     const pn_unknown *unknown = &p->unknowns[u];
     if (free_value[u] || unknown->ansatz || unknown->parity < 0)
       continue;
-    TN_TRY(pn_found(c, PN_FOUND_WARNING, unknown->name, unknown->place, strlen(unknown->name),
-                    "`%s` is defined up to a constant: only derivatives of it occur. Give it a value at a "
-                    "point, or a mean as in \"mean(%s, domain) = 0\"", unknown->name, unknown->name));
+    TN_TRY(pn_found(
+        c, PN_FOUND_WARNING, unknown->name, unknown->place, strlen(unknown->name),
+        "`%s` is defined up to a constant: only derivatives of it occur. Give it a value at a "
+        "point, or a mean as in \"mean(%s, domain) = 0\"",
+        unknown->name, unknown->name));
   }
   return TN_OK;
 }

@@ -7,10 +7,11 @@
 #include "pinn/check_edit.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-static void add(pn_edits *edits, pn_expr *node, pn_expr to, pn_edit_style style, const pn_expr *shown,
-                int rank) {
+static void add(pn_edits *edits, pn_expr *node, pn_expr to, pn_edit_style style,
+                const pn_expr *shown, int rank) {
   if (edits->n < edits->capacity)
     edits->edit[edits->n++] = (pn_edit){node, to, shown, style, rank};
 }
@@ -32,7 +33,8 @@ bool pn_edit_next(size_t n, const size_t *axes, int most, int *counts) {
   return false;
 }
 
-tn_status pn_edit_derivative(pn_checking *c, const pn_expr *field, const int *counts, pn_expr *out) {
+tn_status pn_edit_derivative(pn_checking *c, const pn_expr *field, const int *counts,
+                             pn_expr *out) {
   pn_arena *arena = c->problem->arena;
   pn_expr *made = NULL, *inside = NULL;
   size_t n = 0;
@@ -64,13 +66,17 @@ static size_t axes_of(const pn_problem *p, const pn_expr *field, size_t axes[PN_
   return n;
 }
 
-static bool same_counts(const pn_problem *p, const int *a, const int *b) {
-  return memcmp(a, b, p->n_coordinates * sizeof *a) == 0;
+/* How far two derivatives are apart: 0 the same, 1 one more or less, 2 one index exchanged. */
+static int distance(const pn_problem *p, const int *a, const int *b) {
+  int sum = 0;
+  for (size_t x = 0; x < p->n_coordinates; ++x)
+    sum += abs(a[x] - b[x]);
+  return sum;
 }
 
 /* Derivatives of `field` in the place of one whose orders are old[] (total `order`). */
-static tn_status other_derivatives(pn_checking *c, pn_edits *edits, pn_expr *node, const pn_expr *field,
-                                   const int *old, int order) {
+static tn_status other_derivatives(pn_checking *c, pn_edits *edits, pn_expr *node,
+                                   const pn_expr *field, const int *old, int order) {
   const pn_problem *p = c->problem;
   size_t axes[PN_MAX_COORDINATES], n = axes_of(p, field, axes);
   int counts[PN_MAX_COORDINATES] = {0}, most = order + 1;
@@ -83,10 +89,11 @@ static tn_status other_derivatives(pn_checking *c, pn_edits *edits, pn_expr *nod
     pn_expr to;
     for (size_t i = 0; i < n; ++i)
       total += counts[axes[i]];
-    if (same_counts(p, counts, old) || total < order - 2)
+    int apart = distance(p, counts, old);
+    if (apart == 0 || total < order - 2)
       continue;
     TN_TRY(pn_edit_derivative(c, field, counts, &to));
-    replace(edits, node, to, total == order ? 1 : 2);
+    replace(edits, node, to, apart == 1 || (apart == 2 && total == order) ? 1 : 2);
   } while (pn_edit_next(n, axes, most, counts));
   return TN_OK;
 }
@@ -110,8 +117,9 @@ static tn_status field_edits(pn_checking *c, pn_edits *edits, pn_expr *node) {
   int none[PN_MAX_COORDINATES] = {0};
   for (size_t i = 0; i < n && i < MOST; ++i) {
     pn_expr to = *node;
-    if (i == node->index || (!unknown && (p->definitions[i].n_of || p->definitions[i].value->components > 1 ||
-                                          p->definitions[i].has_normal)))
+    if (i == node->index ||
+        (!unknown && (p->definitions[i].n_of || p->definitions[i].value->components > 1 ||
+                      p->definitions[i].has_normal)))
       continue;
     to.index = i;
     to.name = unknown ? p->unknowns[i].name : p->definitions[i].name;
@@ -124,8 +132,8 @@ static tn_status field_edits(pn_checking *c, pn_edits *edits, pn_expr *node) {
 
 static void number_edits(pn_edits *edits, pn_expr *node) {
   double x = node->number;
-  const double values[] = {-x,      0,       2 * x,    x / 2,    x + 1,  x - 1,    10 * x,
-                           x / 10,  100 * x, x / 100,  1000 * x, x / 1000, 3 * x,  x / 3};
+  const double values[] = {-x,     0,       2 * x,   x / 2,    x + 1,    x - 1, 10 * x,
+                           x / 10, 100 * x, x / 100, 1000 * x, x / 1000, 3 * x, x / 3};
   for (size_t i = 0; i < sizeof values / sizeof values[0]; ++i) {
     pn_expr to = *node;
     if (values[i] == x)
@@ -133,7 +141,7 @@ static void number_edits(pn_edits *edits, pn_expr *node) {
     to.kind = PN_NUMBER;
     to.number = values[i];
     to.name = NULL;
-    replace(edits, node, to, 3);
+    replace(edits, node, to, values[i] == 0 ? edits->zero_rank : 3);
   }
 }
 
@@ -159,7 +167,7 @@ static tn_status square_edit(pn_checking *c, pn_edits *edits, pn_expr *node) {
   *pair[0] = *node;
   TN_TRY(pn_expr_number(arena, 2, node, &pair[1]));
   TN_TRY(pn_expr_make(arena, PN_POWER, node, 2, pair, &power));
-  replace(edits, node, *power, 4);
+  replace(edits, node, *power, 3);
   return TN_OK;
 }
 
@@ -188,14 +196,16 @@ static void sum_edits(pn_edits *edits, pn_expr *node) {
   pn_expr to = *node;
   to.kind = node->kind == PN_ADD ? PN_SUBTRACT : PN_ADD;
   add(edits, node, to, PN_EDIT_SIGN, node->args[1], 0);
-  add(edits, node, *node->args[0], PN_EDIT_DROP, node->args[1], 3);
+  add(edits, node, *node->args[0], PN_EDIT_DROP, node->args[1], 4);
   if (node->kind == PN_ADD)
-    add(edits, node, *node->args[1], PN_EDIT_DROP, node->args[0], 3);
+    add(edits, node, *node->args[1], PN_EDIT_DROP, node->args[0], 4);
 }
 
 static tn_status function_edits(pn_checking *c, pn_edits *edits, pn_expr *node) {
-  static const pn_function pairs[][2] = {
-      {PN_FN_sin, PN_FN_cos}, {PN_FN_sinh, PN_FN_cosh}, {PN_FN_log, PN_FN_log10}, {PN_FN_min, PN_FN_max}};
+  static const pn_function pairs[][2] = {{PN_FN_sin, PN_FN_cos},
+                                         {PN_FN_sinh, PN_FN_cosh},
+                                         {PN_FN_log, PN_FN_log10},
+                                         {PN_FN_min, PN_FN_max}};
   pn_expr to = *node, *minus = NULL;
   for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; ++i)
     for (int k = 0; k < 2; ++k)
@@ -207,7 +217,7 @@ static tn_status function_edits(pn_checking *c, pn_edits *edits, pn_expr *node) 
   if (node->n != 1)
     return TN_OK;
   TN_TRY(pn_expr_make(c->problem->arena, PN_NEGATE, node, 1, node->args, &minus));
-  TN_TRY(pn_expr_make(c->problem->arena, PN_FUNCTION, node, 1, &minus, &minus));
+  TN_TRY(pn_expr_make(c->problem->arena, PN_FUNCTION, node, 1, (pn_expr *[]){minus}, &minus));
   minus->index = node->index;
   minus->name = node->name;
   replace(edits, node, *minus, 3);
@@ -219,11 +229,13 @@ tn_status pn_edits_of(pn_checking *c, pn_edits *edits, pn_expr *node) {
   if (node->components > 1)
     return TN_OK;
   switch (node->kind) {
-  case PN_DERIVATIVE: return derivative_edits(c, edits, node);
+  case PN_DERIVATIVE:
+    return derivative_edits(c, edits, node);
   case PN_UNKNOWN:
     TN_TRY(square_edit(c, edits, node));
     return field_edits(c, edits, node);
-  case PN_DEFINITION: return field_edits(c, edits, node);
+  case PN_DEFINITION:
+    return field_edits(c, edits, node);
   case PN_NUMBER:
     if (node->number != rint(node->number))
       TN_TRY(square_edit(c, edits, node));
@@ -238,14 +250,20 @@ tn_status pn_edits_of(pn_checking *c, pn_edits *edits, pn_expr *node) {
     coordinate_edits(c, edits, node);
     return TN_OK;
   case PN_ADD:
-  case PN_SUBTRACT: sum_edits(edits, node); return TN_OK;
-  case PN_NEGATE: add(edits, node, *node->args[0], PN_EDIT_SIGN, node->args[0], 0); return TN_OK;
+  case PN_SUBTRACT:
+    sum_edits(edits, node);
+    return TN_OK;
+  case PN_NEGATE:
+    add(edits, node, *node->args[0], PN_EDIT_SIGN, node->args[0], 0);
+    return TN_OK;
   case PN_MULTIPLY:
   case PN_DIVIDE:
     to.kind = node->kind == PN_MULTIPLY ? PN_DIVIDE : PN_MULTIPLY;
-    replace(edits, node, to, 3);
+    replace(edits, node, to, 2);
     return TN_OK;
-  case PN_FUNCTION: return function_edits(c, edits, node);
-  default: return TN_OK;
+  case PN_FUNCTION:
+    return function_edits(c, edits, node);
+  default:
+    return TN_OK;
   }
 }

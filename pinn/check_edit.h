@@ -23,13 +23,14 @@ typedef struct pn_edits {
   size_t n, capacity;
   pn_edit *edit;
   int most_order; /* of derivatives that are tried */
+  int zero_rank;  /* of 0 for a number: likely in u = 1, trivial in an equation */
 } pn_edits;
 
 /* Adds the edits of one node; silently stops at the capacity. */
 tn_status pn_edits_of(pn_checking *c, pn_edits *edits, pn_expr *node) TN_MUST_USE;
 /* The derivative of a field node (unknown or definition) along counts[] of each coordinate. */
-tn_status pn_edit_derivative(pn_checking *c, const pn_expr *field, const int *counts, pn_expr *out)
-    TN_MUST_USE;
+tn_status pn_edit_derivative(pn_checking *c, const pn_expr *field, const int *counts,
+                             pn_expr *out) TN_MUST_USE;
 /* The next tuple of orders with total <= most over the n axes listed; starts from zeros; false at the end. */
 bool pn_edit_next(size_t n, const size_t *axes, int most, int *counts);
 

@@ -37,7 +37,7 @@ static tn_status changed(pn_checking *c, size_t u, pn_expr **out) {
     TN_TRY(pn_expr_number(p->arena, 0.7 - axis->lo * slope, NULL, &shift));
     TN_TRY(pn_expr_make(p->arena, PN_MULTIPLY, NULL, 2, (pn_expr *[]){k, x}, &x));
     TN_TRY(pn_expr_make(p->arena, PN_ADD, NULL, 2, (pn_expr *[]){x, shift}, &x));
-    TN_TRY(pn_expr_make(p->arena, PN_FUNCTION, NULL, 1, &x, &x));
+    TN_TRY(pn_expr_make(p->arena, PN_FUNCTION, NULL, 1, (pn_expr *[]){x}, &x));
     x->index = PN_FN_cos;
     TN_TRY(pn_expr_make(p->arena, PN_MULTIPLY, NULL, 2, (pn_expr *[]){product, x}, &product));
   }
@@ -104,7 +104,8 @@ static void measure(pn_failure *f, double *relative) {
   }
 }
 
-static tn_status blame_number(pn_checking *c, const pn_failure *f, const char *culprit, size_t where) {
+static tn_status blame_number(pn_checking *c, const pn_failure *f, const char *culprit,
+                              size_t where) {
   double point[PN_MAX_COORDINATES];
   const pn_expr *whole = f->relation->whole;
   pn_site_point(c->problem, &c->sites->sites[f->site], where, point);
@@ -190,7 +191,8 @@ static tn_status check_relation(pn_checking *c, const pn_term_sites *at, const p
   double worst = -1, limit = limit_of(c, r);
   size_t worst_site = 0;
   for (size_t s = 0; s <= at->n_sites; ++s) { /* once more at the worst */
-    pn_failure f = {.term = at->term, .relation = r, .limit = limit, .terms = terms, .exprs = exprs};
+    pn_failure f = {
+        .term = at->term, .relation = r, .limit = limit, .terms = terms, .exprs = exprs};
     const char *culprit = NULL;
     size_t where = 0;
     double relative = 0;
@@ -202,7 +204,8 @@ static tn_status check_relation(pn_checking *c, const pn_term_sites *at, const p
     if (status == TN_EUNSUPPORTED) { /* a table where it cannot be evaluated */
       tn_graph_clear_error(c->model->graph);
       return pn_found(c, PN_FOUND_NOTE, at->term->name, at->term->place, strlen(at->term->name),
-                      "`%s` was not checked with the exact solution: it is a table", at->term->name);
+                      "`%s` was not checked with the exact solution: it is a table",
+                      at->term->name);
     }
     TN_TRY(status);
     if (culprit)
@@ -279,8 +282,9 @@ tn_status pn_check_zero(pn_checking *c) {
   if (!fits || known_zero)
     return TN_OK;
   const pn_unknown *u = &p->unknowns[0];
-  return pn_found(c, PN_FOUND_WARNING, u->name, u->place, strlen(u->name),
-                  "`%s` = 0 fulfils every equation and condition%s: training will find that. Give a value "
-                  "that is not 0, or a norm as in \"mean(%s^2, domain) = 1\"", u->name,
-                  p->n_unknowns > 1 ? " (with all other unknowns 0)" : "", u->name);
+  return pn_found(
+      c, PN_FOUND_WARNING, u->name, u->place, strlen(u->name),
+      "`%s` = 0 fulfils every equation and condition%s: training will find that. Give a value "
+      "that is not 0, or a norm as in \"mean(%s^2, domain) = 1\"",
+      u->name, p->n_unknowns > 1 ? " (with all other unknowns 0)" : "", u->name);
 }

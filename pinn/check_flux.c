@@ -27,7 +27,8 @@ typedef struct linear {
 static bool add_terms(linear *s, const pn_expr *e, double factor);
 
 static bool add_derivative(linear *s, const pn_expr *e, double factor) {
-  bool mine = e->args[0]->kind == PN_UNKNOWN && e->args[0]->index == s->unknown && e->n_axes == s->order;
+  bool mine =
+      e->args[0]->kind == PN_UNKNOWN && e->args[0]->index == s->unknown && e->n_axes == s->order;
   for (size_t i = 1; mine && i < e->n_axes; ++i)
     mine = e->axes[i] == e->axes[0];
   if (mine)
@@ -56,13 +57,19 @@ static bool add_terms(linear *s, const pn_expr *e, double factor) {
     return true;
   }
   switch (e->kind) {
-  case PN_ADD: return add_terms(s, e->args[0], factor) && add_terms(s, e->args[1], factor);
-  case PN_SUBTRACT: return add_terms(s, e->args[0], factor) && add_terms(s, e->args[1], -factor);
-  case PN_NEGATE: return add_terms(s, e->args[0], -factor);
+  case PN_ADD:
+    return add_terms(s, e->args[0], factor) && add_terms(s, e->args[1], factor);
+  case PN_SUBTRACT:
+    return add_terms(s, e->args[0], factor) && add_terms(s, e->args[1], -factor);
+  case PN_NEGATE:
+    return add_terms(s, e->args[0], -factor);
   case PN_MULTIPLY:
-  case PN_DIVIDE: return add_product(s, e, factor);
-  case PN_DERIVATIVE: return add_derivative(s, e, factor);
-  default: return false;
+  case PN_DIVIDE:
+    return add_product(s, e, factor);
+  case PN_DERIVATIVE:
+    return add_derivative(s, e, factor);
+  default:
+    return false;
   }
 }
 
@@ -100,8 +107,8 @@ static double integral(const linear *s, size_t n, const size_t *axes, double *po
 }
 
 /* The flux of du/dn through one face, if a condition gives it. */
-static bool face_flux(pn_checking *c, size_t unknown, size_t x, int side, size_t n, const size_t *axes,
-                      double *flux) {
+static bool face_flux(pn_checking *c, size_t unknown, size_t x, int side, size_t n,
+                      const size_t *axes, double *flux) {
   const pn_problem *p = c->problem;
   for (size_t i = 0; i < p->n_conditions; ++i)
     for (size_t k = 0; k < p->conditions[i].n_pieces; ++k)
@@ -110,8 +117,10 @@ static bool face_flux(pn_checking *c, size_t unknown, size_t x, int side, size_t
         linear s;
         double point[PN_MAX_COORDINATES] = {0};
         size_t others[PN_MAX_COORDINATES], m = 0;
-        if (piece->n_fixed != 1 || piece->fixed[0] != x || piece->side[0] != side || piece->filter ||
-            !read_linear(c, &p->conditions[i].relations[r], piece, unknown, 1, &s) || s.coefficient[x] == 0)
+        if (piece->n_fixed != 1 || piece->fixed[0] != x || piece->side[0] != side ||
+            piece->filter ||
+            !read_linear(c, &p->conditions[i].relations[r], piece, unknown, 1, &s) ||
+            s.coefficient[x] == 0)
           continue;
         for (size_t j = 0; j < n; ++j)
           if (axes[j] != x)
@@ -177,10 +186,11 @@ static tn_status check_equation(pn_checking *c, const pn_term *term, size_t unkn
   char numbers[2][48];
   snprintf(numbers[0], sizeof numbers[0], "%.6g", fabs(source) < 1e-12 ? 0 : source);
   snprintf(numbers[1], sizeof numbers[1], "%.6g", fabs(flux) < 1e-12 ? 0 : flux);
-  return pn_found(c, PN_FOUND_ERROR, term->name, pn_expr_place(r->whole), r->whole->length,
-                  "no solution: only derivatives of `%s` are given on the whole boundary, but the source of "
-                  "`%s` integrates to %s (flux %s). Change one, or give %s a value somewhere",
-                  p->unknowns[unknown].name, term->name, numbers[0], numbers[1], p->unknowns[unknown].name);
+  return pn_found(
+      c, PN_FOUND_ERROR, term->name, pn_expr_place(r->whole), r->whole->length,
+      "no solution: only derivatives of `%s` are given on the whole boundary, but the source of "
+      "`%s` integrates to %s (flux %s). Change one, or give %s a value somewhere",
+      p->unknowns[unknown].name, term->name, numbers[0], numbers[1], p->unknowns[unknown].name);
 }
 
 tn_status pn_check_flux(pn_checking *c) {

@@ -13,17 +13,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_EDITS = 400, MOST_NODES = 300, MOST_TERMS = 40 };
+enum { MOST_EDITS = 400, MOST_NODES = 300, MOST_TERMS = 96 };
 
 typedef struct repair {
   pn_checking *c;
   const pn_failure *f;
   pn_scope *scope;
   const pn_site *site;
-  size_t n;        /* points */
-  double enough;   /* what |R| must fall to */
-  int rank;        /* of the best so far */
-  double left;     /* what it leaves */
+  size_t n;      /* points */
+  double enough; /* what |R| must fall to */
+  int rank;      /* of the best so far */
   const char *words;
   const pn_expr *node;
 } repair;
@@ -33,13 +32,12 @@ static tn_status offer(repair *s, int rank, double left, const pn_expr *node, co
                        const char *a, const char *b) {
   char number[48];
   char *text = NULL;
-  if (!(left <= s->enough) || (s->words && (rank > s->rank || (rank == s->rank && left >= s->left))))
+  if (!(left <= s->enough) || (s->words && rank >= s->rank))
     return TN_OK;
   snprintf(number, sizeof number, "%.1g", left);
   TN_TRY(pn_arena_format(s->c->problem->arena, &text, format, a, b));
   TN_TRY(pn_arena_format(s->c->problem->arena, &text, "%s it leaves %s", text, number));
   s->rank = rank;
-  s->left = left;
   s->words = text;
   s->node = node;
   return TN_OK;
@@ -65,9 +63,13 @@ static bool ratio(const repair *s, const double *r, const double *x, double *a, 
 
 /* ---- Factors ---------------------------------------------------------------------------------------- */
 
-static bool is_round(double a) {
-  double large = fabs(a) < 1 ? 1 / fabs(a) : fabs(a);
-  return large <= 1e6 && fabs(large - rint(large)) < 1e-6 * large;
+/* 0: 2, 1/2, or a power of ten; 1: another whole number or its inverse; 2: none */
+static int oddness(double a) {
+  double large = fabs(a) < 1 ? 1 / fabs(a) : fabs(a), ten = log10(large);
+  bool usual = fabs(large - 2) < 1e-6 || fabs(large - 1) < 1e-9 || fabs(ten - rint(ten)) < 1e-7;
+  if (usual && a > 0)
+    return 0;
+  return large <= 1e4 && fabs(large - rint(large)) < 1e-6 * large ? 1 : 2;
 }
 
 static tn_status try_factors(repair *s) {
@@ -76,27 +78,53 @@ static tn_status try_factors(repair *s) {
     const pn_expr *e = s->f->exprs[k];
     const char *text = pn_check_text(s->c, e);
     char number[48];
-    if (s->f->n_terms < 2 || s->n < 2 || !ratio(s, s->f->residual, s->f->terms + k * s->f->n, &a, &left))
+    if (s->f->n_terms < 2 || s->n < 2 ||
+        !ratio(s, s->f->residual, s->f->terms + k * s->f->n, &a, &left))
       continue;
     a += 1;
     if (fabs(a) < 1e-9) {
-      TN_TRY(offer(s, 2, left, e, "Without `%s`%s", text, ""));
+      TN_TRY(offer(s, 4, left, e, "Without `%s`%s", text, ""));
       continue;
     }
     snprintf(number, sizeof number, "%.6g", a);
     if (fabs(a + 1) < 1e-6)
       TN_TRY(offer(s, 0, left, e, "With the sign of `%s` changed%s", text, ""));
     else
-      TN_TRY(offer(s, is_round(a) ? 2 : 5, left, e, "With %s times `%s`", number, text));
+      TN_TRY(offer(s, oddness(a) == 0 ? 2 : 3 + oddness(a), left, e, "With %s times `%s`", number,
+                   text));
   }
   return TN_OK;
 }
 
 /* ---- Edits of one node -------------------------------------------------------------------------------- */
 
+/* Would the edit put a node inside itself, through definitions or exact solutions? */
+static bool closes_circle(const repair *s, pn_edit *edit) {
+  const pn_problem *p = s->c->problem;
+  pn_expr *nodes[MOST_NODES];
+  uint64_t seen = 0;
+  bool circle = false;
+  size_t n = pn_check_nodes(p, &edit->to, MOST_NODES, nodes);
+  for (size_t i = 0; i < n && !circle; ++i) {
+    circle = nodes[i] == edit->node;
+    if (nodes[i]->kind == PN_UNKNOWN && nodes[i]->index < 64)
+      seen |= UINT64_C(1) << nodes[i]->index;
+  }
+  for (size_t u = 0; u < p->n_unknowns && u < 64; ++u) {
+    n = seen >> u & 1u && p->unknowns[u].exact
+            ? pn_check_nodes(p, p->unknowns[u].exact, MOST_NODES, nodes)
+            : 0;
+    for (size_t i = 0; i < n && !circle; ++i)
+      circle = nodes[i] == edit->node;
+  }
+  return circle || n == MOST_NODES;
+}
+
 static tn_status lower_edit(repair *s, pn_edit *edit, tn_value *out) {
   pn_expr kept = *edit->node;
   pn_relation r;
+  if (closes_circle(s, edit))
+    return TN_EINPUT;
   *edit->node = edit->to;
   tn_status status = pn_check_prepare(s->c, s->f->relation, s->f->piece, &r);
   if (status == TN_OK)
@@ -121,10 +149,12 @@ static tn_status offer_edit(repair *s, const pn_edit *e, double left) {
     return offer(s, e->rank, left, e->shown, "With the sign of `%s` changed%s", shown, "");
   if (e->style == PN_EDIT_DROP)
     return offer(s, e->rank, left, e->shown, "Without `%s`%s", shown, "");
-  return offer(s, e->rank, left, e->node, "With `%s` for `%s`", shown, pn_check_text(s->c, e->node));
+  return offer(s, e->rank, left, e->node, "With `%s` for `%s`", shown,
+               pn_check_text(s->c, e->node));
 }
 
-static tn_status try_values(repair *s, pn_edits *edits, tn_value *values, size_t *which, double *out) {
+static tn_status try_values(repair *s, pn_edits *edits, tn_value *values, size_t *which,
+                            double *out) {
   size_t n = 0;
   for (size_t i = 0; i < edits->n; ++i) {
     if (lower_edit(s, &edits->edit[i], &values[n]) == TN_OK)
@@ -140,26 +170,70 @@ static tn_status try_values(repair *s, pn_edits *edits, tn_value *values, size_t
   return TN_OK;
 }
 
+/* What already stands in the relation is a less likely replacement: u_yy for u_xy rather than a second u_xx. */
+static void prefer_new(pn_edits *edits, size_t n, pn_expr *const *nodes) {
+  for (size_t k = 0; k < edits->n; ++k) {
+    const pn_expr *to = &edits->edit[k].to;
+    for (size_t i = 0; to->kind == PN_DERIVATIVE && i < n; ++i) {
+      const pn_expr *old = nodes[i];
+      int counts[PN_MAX_COORDINATES] = {0}, left = 0;
+      if (old->kind != PN_DERIVATIVE || old->n_axes != to->n_axes ||
+          old->args[0]->kind != to->args[0]->kind || old->args[0]->index != to->args[0]->index)
+        continue;
+      for (size_t j = 0; j < to->n_axes; ++j) {
+        ++counts[to->axes[j]];
+        --counts[old->axes[j]];
+      }
+      for (size_t x = 0; x < PN_MAX_COORDINATES; ++x)
+        left |= counts[x];
+      if (left == 0) {
+        edits->edit[k].rank += 2;
+        break;
+      }
+    }
+  }
+}
+
+/* The nodes of all exact solutions: what is edited there changes the solution and proves nothing. */
+static size_t exact_nodes(const pn_problem *p, pn_expr **out) {
+  size_t n = 0;
+  for (size_t u = 0; u < p->n_unknowns; ++u)
+    if (p->unknowns[u].exact)
+      n += pn_check_nodes(p, p->unknowns[u].exact, MOST_NODES - n, out + n);
+  return n;
+}
+
+static bool among(const pn_expr *e, size_t n, pn_expr *const *nodes) {
+  for (size_t i = 0; i < n; ++i)
+    if (nodes[i] == e)
+      return true;
+  return false;
+}
+
 static tn_status find_edits(repair *s, pn_edits *edits) {
   pn_expr **nodes = NULL;
-  TN_TRY(TN_NEW(MOST_NODES, &nodes));
+  TN_TRY(TN_NEW(2 * MOST_NODES, &nodes));
+  pn_expr **exact = nodes + MOST_NODES;
+  size_t n_exact = exact_nodes(s->c->problem, exact);
   tn_status status = TN_OK;
   const pn_relation *r = s->f->relation;
   pn_expr *sides[2] = {r->lhs, r->rhs};
+  size_t n = 0;
   for (int k = 0; k < 2; ++k) {
-    pn_expr *side = sides[k];
-    if (side->kind == PN_TUPLE)
-      side = side->args[r->component];
-    size_t n = pn_check_nodes(s->c->problem, side, MOST_NODES, nodes);
-    for (size_t i = 0; i < n && status == TN_OK; ++i)
-      status = pn_edits_of(s->c, edits, nodes[i]);
+    pn_expr *side = sides[k]->kind == PN_TUPLE ? sides[k]->args[r->component] : sides[k];
+    n += pn_check_nodes(s->c->problem, side, MOST_NODES - n, nodes + n);
   }
+  for (size_t i = 0; i < n && status == TN_OK; ++i)
+    if (!among(nodes[i], n_exact, exact) && !among(nodes[i], i, nodes))
+      status = pn_edits_of(s->c, edits, nodes[i]);
+  prefer_new(edits, n, nodes);
   tn_free(&nodes);
   return status;
 }
 
 static tn_status try_edits(repair *s, int most_order) {
   pn_edits edits = {.capacity = MOST_EDITS, .most_order = most_order};
+  edits.zero_rank = s->f->term->is_condition ? 3 : 7;
   tn_value *values = NULL;
   size_t *which = NULL;
   double *out = NULL;
@@ -190,13 +264,15 @@ static tn_status unknown_node(repair *s, size_t u, pn_expr **out) {
   return TN_OK;
 }
 
-static tn_status product(repair *s, pn_kind kind, pn_expr *a, pn_expr *b, size_t *n, pn_expr **terms) {
-  return *n < MOST_TERMS ? pn_expr_make(s->c->problem->arena, kind, NULL, 2, (pn_expr *[]){a, b}, &terms[(*n)++])
+static tn_status product(repair *s, pn_kind kind, pn_expr *a, pn_expr *b, size_t *n,
+                         pn_expr **terms) {
+  return *n < MOST_TERMS ? pn_expr_make(s->c->problem->arena, kind, NULL, 2, (pn_expr *[]){a, b},
+                                        &terms[(*n)++])
                          : TN_OK;
 }
 
-/* u, its derivatives up to most_order, u^2, u^3, and u times first derivatives of all unknowns. */
-static tn_status terms_of(repair *s, size_t u, int most_order, size_t *n, pn_expr **terms) {
+/* Derivatives of u up to most_order, u itself first; then u^2 and u^3. */
+static tn_status powers_of(repair *s, size_t u, int most_order, size_t *n, pn_expr **terms) {
   const pn_problem *p = s->c->problem;
   int counts[PN_MAX_COORDINATES] = {0};
   pn_expr *field = NULL;
@@ -213,16 +289,27 @@ static tn_status terms_of(repair *s, size_t u, int most_order, size_t *n, pn_exp
     TN_TRY(pn_expr_number(p->arena, k, NULL, &exponent));
     TN_TRY(product(s, PN_POWER, field, exponent, n, terms));
   }
-  for (size_t w = 0; w < p->n_unknowns && w < 4; ++w)
-    for (size_t j = 0; j < p->unknowns[w].n_of; ++j) {
+  return TN_OK;
+}
+
+/* v u and v u_x for every unknown v and coordinate x. */
+static tn_status products_of(repair *s, size_t u, size_t *n, pn_expr **terms) {
+  const pn_problem *p = s->c->problem;
+  pn_expr *field = NULL, *other = NULL;
+  TN_TRY(unknown_node(s, u, &field));
+  for (size_t v = 0; v < p->n_unknowns && v < 4; ++v) {
+    TN_TRY(unknown_node(s, v, &other));
+    if (v != u)
+      TN_TRY(product(s, PN_MULTIPLY, other, field, n, terms));
+    for (size_t j = 0; j < p->unknowns[u].n_of; ++j) {
       int one[PN_MAX_COORDINATES] = {0};
-      pn_expr *other = NULL, *d = NULL;
-      one[p->unknowns[w].of[j]] = 1;
-      TN_TRY(unknown_node(s, w, &other));
+      pn_expr *d = NULL;
+      one[p->unknowns[u].of[j]] = 1;
       TN_TRY(PN_TAKE(p->arena, 1, &d));
-      TN_TRY(pn_edit_derivative(s->c, other, one, d));
-      TN_TRY(product(s, PN_MULTIPLY, field, d, n, terms));
+      TN_TRY(pn_edit_derivative(s->c, field, one, d));
+      TN_TRY(product(s, PN_MULTIPLY, other, d, n, terms));
     }
+  }
   return TN_OK;
 }
 
@@ -232,12 +319,12 @@ static tn_status offer_terms(repair *s, size_t n, pn_expr **terms, const double 
     char number[48];
     if (!ratio(s, s->f->residual, value + k * s->n, &a, &left))
       continue;
-    if (fabs(a) == 1)
+    if (fabs(fabs(a) - 1) < 1e-6)
       snprintf(number, sizeof number, "%s", a < 0 ? "- " : "+ ");
     else
       snprintf(number, sizeof number, "%s%.6g*", a < 0 ? "- " : "+ ", fabs(a));
-    TN_TRY(offer(s, is_round(a) ? 4 : 6, left, NULL, "With `%s%s` added on the left", number,
-                 pn_check_text(s->c, terms[k])));
+    TN_TRY(offer(s, fabs(fabs(a) - 1) < 1e-6 ? 3 : 4 + oddness(fabs(a)), left, NULL,
+                 "With `%s%s` added on the left", number, pn_check_text(s->c, terms[k])));
   }
   return TN_OK;
 }
@@ -250,8 +337,10 @@ static tn_status try_terms(repair *s, int most_order) {
   size_t n = 0, m = 0;
   uint64_t bits = pn_expr_unknowns(p, s->f->relation->whole);
   for (size_t u = 0; u < p->n_unknowns; ++u)
-    if (bits >> u & 1u)
-      TN_TRY(terms_of(s, u, most_order, &n, terms));
+    if (bits >> u & 1u) {
+      TN_TRY(products_of(s, u, &n, terms));
+      TN_TRY(powers_of(s, u, most_order, &n, terms));
+    }
   for (size_t k = 0; k < n; ++k) {
     if (pn_lower(s->scope, terms[k], &values[m]) == TN_OK)
       kept[m++] = terms[k];
@@ -293,8 +382,8 @@ static tn_status try_place(repair *s, size_t coordinate, int side) {
     status = pn_check_evaluate(c, &scope, &site, site.n, 1, &value, out, NULL, NULL);
   if (status == TN_OK) {
     snprintf(number, sizeof number, "%.6g", piece.value[0]);
-    status = offer(s, 2, largest(site.n, out), NULL, "On %s = %s", c->problem->coordinates[coordinate].name,
-                   number);
+    status = offer(s, s->f->piece->fixed[0] == coordinate ? 2 : 3, largest(site.n, out), NULL,
+                   "On %s = %s", c->problem->coordinates[coordinate].name, number);
   } else {
     tn_graph_clear_error(c->model->graph);
     status = TN_OK;
@@ -317,30 +406,18 @@ static tn_status try_places(repair *s) {
   return TN_OK;
 }
 
-/* Solutions by quadrature cost a thousand times a formula's. */
-static bool is_slow(const pn_problem *p) {
-  enum { MOST = 64 };
-  pn_expr *nodes[MOST];
-  for (size_t u = 0; u < p->n_unknowns; ++u) {
-    size_t n = p->unknowns[u].exact ? pn_check_nodes(p, p->unknowns[u].exact, MOST, nodes) : 0;
-    for (size_t i = 0; i < n; ++i)
-      if (nodes[i]->kind == PN_FUNCTION && nodes[i]->index == PN_FN_cole_hopf)
-        return true;
-  }
-  return false;
-}
-
-tn_status pn_check_repair(pn_checking *c, const pn_failure *f, const char **words, const pn_expr **node) {
-  int most_order = is_slow(c->problem) ? 2 : 4;
+tn_status pn_check_repair(pn_checking *c, const pn_failure *f, const char **words,
+                          const pn_expr **node) {
+  int most_order = pn_check_is_slow(c->problem) ? 2 : 4;
   repair s = {.c = c, .f = f, .site = &c->sites->sites[f->site]};
   s.n = f->n < PN_REPAIR_POINTS ? f->n : PN_REPAIR_POINTS;
   s.enough = fmax(1e-9, 3 * f->limit) * f->scale;
   TN_TRY(pn_check_scope(c, f->site, &s.scope));
   TN_TRY(try_factors(&s));
   TN_TRY(try_edits(&s, most_order));
-  if (!s.words)
+  if (!s.words || s.rank > 2)
     TN_TRY(try_places(&s));
-  if (!s.words && !f->term->is_condition && s.n > 1)
+  if ((!s.words || s.rank > 3) && !f->term->is_condition && s.n > 1)
     TN_TRY(try_terms(&s, most_order));
   *words = s.words;
   *node = s.node;

@@ -93,7 +93,8 @@ static void walk(search *s, const pn_expr *e, const int *along) {
     walk(s, e->args[i], first ? along : inner);
 }
 
-void pn_check_orders(const pn_problem *p, const pn_expr *e, size_t u, int *order, bool *free_value) {
+void pn_check_orders(const pn_problem *p, const pn_expr *e, size_t u, int *order,
+                     bool *free_value) {
   int along[PN_MAX_COORDINATES] = {0};
   search s = {p, u, 200000, order, free_value};
   walk(&s, e, along);
@@ -103,14 +104,16 @@ const char *pn_check_derivative(pn_checking *c, size_t unknown, size_t coordinat
   const pn_problem *p = c->problem;
   const char *x = p->coordinates[coordinate].name;
   char text[256];
-  size_t used = (size_t)snprintf(text, sizeof text, "%s%s", p->unknowns[unknown].name, k ? "_" : "");
+  size_t used =
+      (size_t)snprintf(text, sizeof text, "%s%s", p->unknowns[unknown].name, k ? "_" : "");
   for (int i = 0; i < k && used + strlen(x) + 2 < sizeof text; ++i)
     used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i && x[1] ? "_" : "", x);
   char *copy = NULL;
   return pn_arena_text(p->arena, text, strlen(text), &copy) == TN_OK ? copy : "?";
 }
 
-tn_status pn_check_difference(pn_checking *c, const pn_relation *r, const pn_piece *piece, pn_expr **out) {
+tn_status pn_check_difference(pn_checking *c, const pn_relation *r, const pn_piece *piece,
+                              pn_expr **out) {
   pn_expr *side[2] = {NULL, NULL};
   TN_TRY(pn_scalar(c->problem, r->lhs, r->component, piece, &side[0]));
   TN_TRY(pn_scalar(c->problem, r->rhs, r->component, piece, &side[1]));

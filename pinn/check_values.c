@@ -31,7 +31,8 @@ static tn_status fill_mean(pn_checking *c) {
     for (size_t k = 0, rest = i; k < d; ++k, rest /= side) {
       const pn_coordinate *x = &p->coordinates[k];
       double u = ((double)(rest % side) + 0.5) / (double)side;
-      c->mean.column[k][i] = x->log_spacing ? x->lo * exp(u * log(x->hi / x->lo)) : x->lo + (x->hi - x->lo) * u;
+      c->mean.column[k][i] =
+          x->log_spacing ? x->lo * exp(u * log(x->hi / x->lo)) : x->lo + (x->hi - x->lo) * u;
     }
   return TN_OK;
 }
@@ -87,14 +88,27 @@ static tn_status make_room(pn_checking *c) {
   return TN_OK;
 }
 
+bool pn_check_is_slow(const pn_problem *p) {
+  enum { MOST = 64 };
+  pn_expr *nodes[MOST];
+  for (size_t u = 0; u < p->n_unknowns; ++u) {
+    size_t n = p->unknowns[u].exact ? pn_check_nodes(p, p->unknowns[u].exact, MOST, nodes) : 0;
+    for (size_t i = 0; i < n; ++i)
+      if (nodes[i]->kind == PN_FUNCTION && nodes[i]->index == PN_FN_cole_hopf)
+        return true;
+  }
+  return false;
+}
+
 tn_status pn_check_start(pn_checking *c) {
   pn_problem *p = c->problem;
+  size_t n = pn_check_is_slow(p) ? PN_REPAIR_POINTS : PN_CHECK_POINTS;
   TN_TRY(make_room(c));
   TN_TRY(pn_sites_new(p, c->model->n_theta, NULL, &c->sites));
   TN_TRY(TN_NEW(c->sites->n_sites, &c->scope));
   pn_draw draw = {.kind = PN_DRAW_CHECK, .seed = p->seed, .factor = 1};
   for (size_t i = 0; i < c->sites->n_sites; ++i)
-    TN_TRY(pn_site_draw(c->sites, &c->sites->sites[i], &draw, PN_CHECK_POINTS));
+    TN_TRY(pn_site_draw(c->sites, &c->sites->sites[i], &draw, n));
   TN_TRY(fill_mean(c));
   return measure(c);
 }
@@ -156,7 +170,8 @@ bool pn_check_by_table(const pn_checking *c, const pn_relation *r) {
   return false;
 }
 
-static tn_status derived_table(pn_checking *c, size_t table, const pn_expr *derivative, size_t *out) {
+static tn_status derived_table(pn_checking *c, size_t table, const pn_expr *derivative,
+                               size_t *out) {
   pn_problem *p = c->problem;
   for (size_t i = 0; i < c->n_derived; ++i)
     if (c->derived[i].table == table && c->derived[i].n_axes == derivative->n_axes &&
@@ -205,7 +220,8 @@ static tn_status with_tables(pn_checking *c, pn_expr *e, pn_expr **out) {
   return TN_OK;
 }
 
-tn_status pn_check_prepare(pn_checking *c, const pn_relation *r, const pn_piece *piece, pn_relation *out) {
+tn_status pn_check_prepare(pn_checking *c, const pn_relation *r, const pn_piece *piece,
+                           pn_relation *out) {
   *out = *r;
   if (!pn_check_by_table(c, r))
     return TN_OK;
@@ -257,8 +273,8 @@ static tn_status bind_numbers(tn_exec *exec, tn_value leaf, size_t n, const doub
   return status;
 }
 
-static tn_status bind_scope(pn_checking *c, tn_exec *exec, const pn_scope *scope, const pn_site *points,
-                            size_t count) {
+static tn_status bind_scope(pn_checking *c, tn_exec *exec, const pn_scope *scope,
+                            const pn_site *points, size_t count) {
   double *value = NULL, point[PN_MAX_COORDINATES];
   for (size_t k = 0; k < c->problem->n_coordinates; ++k)
     if (scope->free_[k])
@@ -313,8 +329,8 @@ static tn_status explain(pn_checking *c, const tn_program *program, tn_exec *exe
 }
 
 static tn_status run(pn_checking *c, const tn_program *program, tn_exec *exec, pn_scope *scope,
-                     const pn_site *points, size_t count, size_t n, double *out, const char **culprit,
-                     size_t *where) {
+                     const pn_site *points, size_t count, size_t n, double *out,
+                     const char **culprit, size_t *where) {
   TN_TRY(bind_scope(c, exec, scope, points, count));
   if (scope->mean)
     TN_TRY(bind_scope(c, exec, scope->mean, &c->mean, c->mean.n));
@@ -323,8 +339,9 @@ static tn_status run(pn_checking *c, const tn_program *program, tn_exec *exec, p
   return culprit ? explain(c, program, exec, n, culprit, where) : TN_OK;
 }
 
-tn_status pn_check_evaluate(pn_checking *c, pn_scope *scope, const pn_site *points, size_t count, size_t n,
-                            const tn_value *values, double *out, const char **culprit, size_t *where) {
+tn_status pn_check_evaluate(pn_checking *c, pn_scope *scope, const pn_site *points, size_t count,
+                            size_t n, const tn_value *values, double *out, const char **culprit,
+                            size_t *where) {
   tn_program *program = NULL;
   tn_exec *exec = NULL;
   tn_value *outputs = NULL;

@@ -70,6 +70,55 @@ static bool is_subject(const pn_problem *p, const pn_expr *e, size_t *unknown, b
   return true;
 }
 
+static bool mentions_table(const pn_problem *p, const pn_expr *e) {
+  if (e->kind == PN_TABLE)
+    return true;
+  if (e->kind == PN_DEFINITION)
+    return mentions_table(p, p->definitions[e->index].value);
+  for (size_t i = 0; i < e->n; ++i)
+    if (mentions_table(p, e->args[i]))
+      return true;
+  return false;
+}
+
+/* Does any unknown occur in e? */
+static bool mentions_unknown(const pn_problem *p, const pn_expr *e) {
+  return pn_expr_unknowns(p, e) != 0;
+}
+
+/* Moves everything but the one unknown from `from` to the other side `*to`: u + g = h becomes u = h - g. A side
+ * that is no such sum is left alone. */
+static tn_status isolate(pn_problem *p, pn_expr **from, pn_expr **to) {
+  for (;;) {
+    pn_expr *e = *from, *pair[2];
+    if (e->kind == PN_NEGATE) {
+      pair[0] = *to;
+      TN_TRY(pn_expr_make(p->arena, PN_NEGATE, e, 1, pair, to));
+      *from = e->args[0];
+      continue;
+    }
+    bool sum = e->kind == PN_ADD || e->kind == PN_SUBTRACT, product = e->kind == PN_MULTIPLY;
+    if ((!sum && !product && e->kind != PN_DIVIDE) ||
+        mentions_unknown(p, e->args[0]) == mentions_unknown(p, e->args[1]))
+      return TN_OK;
+    bool first = mentions_unknown(p, e->args[0]); /* which operand holds the unknown */
+    pn_expr *keep = e->args[first ? 0 : 1], *other = e->args[first ? 1 : 0];
+    bool number = other->kind == PN_NUMBER && other->number != 0;
+    if (!sum && (!number || (e->kind == PN_DIVIDE && !first)))
+      return TN_OK; /* u times data may vanish somewhere */
+    pair[0] = *to;
+    pair[1] = other;
+    pn_kind kind = e->kind == PN_ADD ? PN_SUBTRACT : e->kind == PN_MULTIPLY ? PN_DIVIDE : PN_MULTIPLY;
+    if (e->kind == PN_SUBTRACT) { /* k - g = to: k = to + g; g - k = to: k = g - to */
+      kind = first ? PN_ADD : PN_SUBTRACT;
+      pair[0] = first ? *to : other;
+      pair[1] = first ? other : *to;
+    }
+    TN_TRY(pn_expr_make(p->arena, kind, e, 2, pair, to));
+    *from = keep;
+  }
+}
+
 /* Splits a relation into its subject and its data. */
 static tn_status read_sides(const pn_term *term, const pn_relation *r, pn_problem *p,
                             const pn_piece *piece, size_t *unknown, bool *velocity,
@@ -79,12 +128,16 @@ static tn_status read_sides(const pn_term *term, const pn_relation *r, pn_proble
     return refuse(term, NULL, "it is an inequality");
   TN_TRY(pn_scalar(p, r->lhs, r->component, piece, &lhs));
   TN_TRY(pn_scalar(p, r->rhs, r->component, piece, &rhs));
+  if (mentions_unknown(p, lhs) != mentions_unknown(p, rhs))
+    TN_TRY(mentions_unknown(p, lhs) ? isolate(p, &lhs, &rhs) : isolate(p, &rhs, &lhs));
   bool left = is_subject(p, lhs, unknown, velocity);
   if (!left && !is_subject(p, rhs, unknown, velocity))
     return refuse(term, NULL, "neither side is an unknown alone");
   *data = left ? rhs : lhs;
   if (pn_expr_unknowns(p, *data))
     return refuse(term, p->unknowns[*unknown].name, "the other side contains an unknown");
+  if (mentions_table(p, *data)) /* the lift is differentiated, and moved to other faces */
+    return refuse(term, p->unknowns[*unknown].name, "the other side contains a table");
   return TN_OK;
 }
 

@@ -48,7 +48,7 @@ static const char style[] =
     "pre{font:13.5px/1.45 ui-monospace,'SF Mono',Consolas,'DejaVu Sans "
     "Mono',monospace;background:#f6f7f9;"
     "border:1px solid #e5e7eb;border-radius:4px;padding:.8rem 1rem;overflow-x:auto;tab-size:4}\n"
-    ".math{margin:.6rem 0 .6rem 1.2rem;font-size:1.1rem;overflow-x:auto}\n"
+    ".math{margin:.6rem 0 .6rem 1.2rem;font-size:1.1rem;overflow-x:auto;overflow-y:hidden}\n"
     "summary{cursor:pointer}\n"
     "@media print{body{font-size:10.5pt;max-width:none;padding:0}nav{display:none}"
     "figure,tr,.verdict,.warning,.math{break-inside:avoid}h2,h3{break-after:avoid}"

@@ -1,8 +1,8 @@
 /* lookup.c: the functions of [tables] as numbers.
  *
- * A table of one coordinate is a cubic spline (not-a-knot) or straight lines between its rows; of two
- * coordinates the tensor product of splines on a complete grid. Outside its rows a table has no value
- * (NaN): extrapolation would be an invention.
+ * A table of one coordinate is a cubic spline (not-a-knot) or straight lines between its rows; of
+ * two coordinates the tensor product of splines on a complete grid. Outside its rows a table has
+ * no value (NaN): extrapolation would be an invention.
  */
 #include "pinn/lookup.h"
 

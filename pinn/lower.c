@@ -420,14 +420,20 @@ tn_status pn_frame_derivative(pn_frame *f, size_t n, const size_t *axes, pn_fram
   return TN_OK;
 }
 
-/* A table that varies along one of the axes (bits). */
-static bool varies_by_table(const pn_problem *p, const pn_expr *e, uint32_t axes) {
+/* A table that varies along one of the axes (bits), also behind definitions and unknowns. */
+static bool varies_by_table(const pn_frame *f, const pn_expr *e, uint32_t axes) {
+  const pn_problem *p = problem_of(f);
   if (e->kind == PN_TABLE)
     return (pn_expr_depends(p, e) & axes) != 0;
   if (e->kind == PN_DEFINITION)
-    return varies_by_table(p, p->definitions[e->index].value, axes);
+    return varies_by_table(f, p->definitions[e->index].value, axes);
+  if (e->kind == PN_UNKNOWN) {
+    const pn_unknown *u = &p->unknowns[e->index];
+    const pn_expr *tree = f->scope->exact ? u->exact : u->ansatz;
+    return tree && varies_by_table(f, tree, axes);
+  }
   for (size_t i = 0; i < e->n; ++i)
-    if (varies_by_table(p, e->args[i], axes))
+    if (varies_by_table(f, e->args[i], axes))
       return true;
   return false;
 }
@@ -445,7 +451,7 @@ static tn_status lower_derivative(pn_frame *f, const pn_expr *e, tn_value *out) 
     *out = pn_frame_number(f, 0);
     return TN_OK;
   }
-  if (p->n_tables && varies_by_table(p, e->args[0], axes))
+  if (p->n_tables && varies_by_table(f, e->args[0], axes))
     return pn_expr_fail(TN_EUNSUPPORTED, e,
                         "a derivative of a table: this version of pinn does not "
                         "have it");

@@ -1,18 +1,20 @@
 /* metrics.c: errors of the unknowns and residuals of the terms, where nothing was trained.
  *
- * Fields. Every unknown is evaluated on a grid of its own arguments with both ends (10 001 points, or
- * 201 x 101), or at 16 384 Sobol points from three arguments on. With an exact solution e
+ * Fields. Every unknown is evaluated on a grid of its own arguments with both ends (10 001 points,
+ * or 201 x 101), or at 16 384 Sobol points from three arguments on. With an exact solution e
  *
- *   rel_l2 = sqrt(sum (u - e)^2 / sum e^2),   linf = max |u - e|;   points where e is not finite are left out.
+ *   rel_l2 = sqrt(sum (u - e)^2 / sum e^2),   linf = max |u - e|;   points where e is not finite
+ *   are left out.
  *
- * Terms. Four times as many points as trained, of the same sites, from another stream. The residual of a
- * relation is measured by the size of its own terms, so that small units cannot make a poor answer look
- * good:
+ * Terms. Four times as many points as trained, of the same sites, from another stream. The
+ * residual of a relation is measured by the size of its own terms, so that small units cannot make
+ * a poor answer look good:
  *
  *   relative = rms F / max(largest rms of a top-level term, floor)
  *
- * floor = one tenth of the size that the measured unknowns lead to expect (scale.c), and all of it where
- * the relation is one term only (u = 0, w_xx = 0), which would otherwise be compared with itself.
+ * floor = one tenth of the size that the measured unknowns lead to expect (scale.c), and all of it
+ * where the relation is one term only (u = 0, w_xx = 0), which would otherwise be compared with
+ * itself.
  */
 #include "pinn/metrics.h"
 
@@ -29,7 +31,7 @@ typedef struct group { /* unknowns of the same arguments */
   pn_scope scope, exact;
 } group;
 
-typedef struct check_row { /* one relation at one site */
+typedef struct check_row {   /* one relation at one site */
   size_t m, r, site, output; /* output: F; then n_parts sums of squares */
   size_t n_parts;
   bool batched;
@@ -43,10 +45,10 @@ struct pn_metrics {
   uint64_t seed;
   size_t n_groups;
   group *groups;
-  size_t *group_of;  /* one an unknown */
-  double **exact;    /* one an unknown; NULL without exact solution */
-  double *value;     /* scratch: the most points of a group */
-  pn_sites *sites;   /* validation points */
+  size_t *group_of; /* one an unknown */
+  double **exact;   /* one an unknown; NULL without exact solution */
+  double *value;    /* scratch: the most points of a group */
+  pn_sites *sites;  /* validation points */
   size_t n_rows, n_outputs;
   check_row *rows;
   pn_feed field_feed, check_feed;
@@ -55,7 +57,7 @@ struct pn_metrics {
   pn_weights_buffer theta;
 };
 
-/* ---- Points of the fields ------------------------------------------------------------------------- */
+/* ---- Points of the fields -------------------------------------------------------------------- */
 
 static double along(const pn_coordinate *axis, double u) {
   if (u >= 1)
@@ -121,7 +123,7 @@ static tn_status make_groups(pn_metrics *q) {
   return TN_NEW(most, &q->value);
 }
 
-/* ---- Fields -------------------------------------------------------------------------------------- */
+/* ---- Fields ---------------------------------------------------------------------------------- */
 
 /* A value of [N] or scalar as n numbers. */
 static void spread(double *x, bool batched, size_t n) {
@@ -183,7 +185,9 @@ static void compare(const pn_metrics *q, size_t u, pn_field_error *out) {
   const double *x = q->value, *e = q->exact[u];
   double error = 0, size = 0, square = 0;
   size_t worst = 0, n = 0;
-  *out = (pn_field_error){.known = e != NULL, .lowest = INFINITY, .highest = -INFINITY,
+  *out = (pn_field_error){.known = e != NULL,
+                          .lowest = INFINITY,
+                          .highest = -INFINITY,
                           .accept = problem->unknowns[u].accept};
   for (size_t i = 0; i < g->points.n; ++i) {
     square += x[i] * x[i];
@@ -222,7 +226,7 @@ tn_status pn_metrics_fields(pn_metrics *q, const double *theta, pn_field_error *
   return TN_OK;
 }
 
-/* ---- Terms --------------------------------------------------------------------------------------- */
+/* ---- Terms ----------------------------------------------------------------------------------- */
 
 typedef struct value_list {
   size_t n;
@@ -371,8 +375,8 @@ tn_status pn_metrics_terms(pn_metrics *q, const double *theta, const pn_field_er
   TN_TRY(tn_exec_run(q->check_exec));
   TN_TRY(TN_NEW(problem->n_unknowns, &sizes));
   for (size_t u = 0; u < problem->n_unknowns; ++u)
-    sizes[u] = errors[u].rms > 0 && isfinite(errors[u].rms) ? errors[u].rms
-                                                            : q->model->unknown_scale[u];
+    sizes[u] =
+        errors[u].rms > 0 && isfinite(errors[u].rms) ? errors[u].rms : q->model->unknown_scale[u];
   for (size_t m = 0; m < q->sites->n_terms; ++m)
     checks[m] = (pn_term_check){.relative = -1};
   tn_status status = TN_OK;
@@ -390,7 +394,7 @@ tn_status pn_metrics_terms(pn_metrics *q, const double *theta, const pn_field_er
   return status;
 }
 
-/* ---- The object ---------------------------------------------------------------------------------- */
+/* ---- The object ------------------------------------------------------------------------------ */
 
 static tn_status build(pn_metrics *q) {
   size_t n = q->model->problem->n_unknowns;

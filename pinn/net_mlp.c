@@ -155,8 +155,9 @@ static void init_scale(const pn_block *scale, const pn_block *weight, uint64_t s
   size_t columns = scale->count;
   for (size_t k = 0; k < columns; ++k)
     theta[scale->offset + k] = FACTOR_MEAN + FACTOR_SPREAD * tn_random_normal(stream, k);
-  for (size_t i = 0; i < weight->count; ++i)
-    theta[weight->offset + i] /= exp(theta[scale->offset + i % columns]);
+  for (size_t i = 0; i < weight->extent[0]; ++i)
+    for (size_t k = 0; k < columns; ++k)
+      theta[weight->offset + i * columns + k] /= exp(theta[scale->offset + k]);
 }
 
 static tn_status init(const pn_model *m, const pn_net *net, uint64_t seed, double *theta) {

@@ -1,17 +1,19 @@
 /* objective.c: the loss of a problem, its gradient and its residual as programs over theta.
  *
- *   row (m, r, site):  q = F / s_mr at every point of the site,   F = lhs - rhs of relation r of term m
- *   sum S_m = sum over rows and points of W q^2,   L = sum_m (w_m / C_m) S_m,   C_m = rows times points
+ *   row (m, r, site):  q = F / s_mr at every point of the site,   F = lhs - rhs of relation r of
+ *   term m
+ *   sum S_m = sum over rows and points of W q^2,   L = sum_m (w_m / C_m) S_m,   C_m = rows times
+ *   points
  *
- * All residuals go through one ag_resolve, so that equations at the same points share their jets. Terms and
- * rows are built and added in the order of the terms' names, so the order in the file changes no bit.
- * 1 / s_mr, w_m / C_m and the unknowns' scales are run-time numbers. Sums are taken in the model's dtype
- * and combined in f64.
+ * All residuals go through one ag_resolve, so that equations at the same points share their jets.
+ * Terms and rows are built and added in the order of the terms' names, so the order in the file
+ * changes no bit. 1 / s_mr, w_m / C_m and the unknowns' scales are run-time numbers. Sums are
+ * taken in the model's dtype and combined in f64.
  *
- * Programs: L, S and gradient; L and S alone (line searches; same nodes, hence same bits); and, made when
- * first asked for, the residual, J v, J^T w, and the sizes that refinement wants. Gradients of single terms
- * are runs of the first program with the other factors at 0: no second program for something needed once a
- * stage.
+ * Programs: L, S and gradient; L and S alone (line searches; same nodes, hence same bits); and,
+ * made when first asked for, the residual, J v, J^T w, and the sizes that refinement wants.
+ * Gradients of single terms are runs of the first program with the other factors at 0: no second
+ * program for something needed once a stage.
  */
 #include "pinn/objective.h"
 
@@ -20,7 +22,7 @@
 
 #include "pinn/objective_inside.h"
 
-/* ---- Order of terms ------------------------------------------------------------------------------- */
+/* ---- Order of terms -------------------------------------------------------------------------- */
 
 static int by_name(const pn_sites *sites, size_t a, size_t b) {
   const pn_term *x = sites->terms[a].term, *y = sites->terms[b].term;
@@ -37,7 +39,7 @@ static void sort_terms(const pn_sites *sites, size_t *order) {
   }
 }
 
-/* ---- Building ------------------------------------------------------------------------------------ */
+/* ---- Building -------------------------------------------------------------------------------- */
 
 static tn_status add_row(pn_loss *l, size_t m, size_t r, size_t site) {
   const pn_term *term = l->sites->terms[m].term;
@@ -117,7 +119,8 @@ static tn_status build_sums(pn_loss *l) {
     pn_loss_term *term = &l->terms[row->m];
     const pn_term *t = l->sites->terms[row->m].term;
     pn_place place = pn_expr_place(t->relations[row->r].whole);
-    tn_at(graph, place.source ? place.source->file : NULL, (int)place.line, (int)place.column, t->name);
+    tn_at(graph, place.source ? place.source->file : NULL, (int)place.line, (int)place.column,
+          t->name);
     row->scaled = tn_mul(row->value, term->inverse[row->r]);
     tn_value square = tn_square(row->scaled);
     if (row->weight.graph)
@@ -131,12 +134,13 @@ static tn_status build_sums(pn_loss *l) {
     l->loss = plus(l->loss, tn_mul(term->sum, term->factor));
   }
   if (!l->loss.graph)
-    return TN_FAIL(TN_EINPUT, "there is nothing to train: every condition is met by construction and "
-                              "there is no equation");
+    return TN_FAIL(TN_EINPUT,
+                   "there is nothing to train: every condition is met by construction and "
+                   "there is no equation");
   return tn_graph_error(graph);
 }
 
-/* ---- Programs ------------------------------------------------------------------------------------ */
+/* ---- Programs -------------------------------------------------------------------------------- */
 
 static tn_status hand_over(pn_loss *l, tn_exec *exec) {
   TN_TRY(pn_theta_bind(l->model, &l->theta, exec));
@@ -197,7 +201,7 @@ static tn_status build(pn_loss *l) {
   return compile_loss(l);
 }
 
-/* ---- Evaluation ---------------------------------------------------------------------------------- */
+/* ---- Evaluation ------------------------------------------------------------------------------ */
 
 tn_status pn_loss_run(pn_loss *l, const pn_program *slot, const double *theta) {
   if (!l->bound)
@@ -221,13 +225,15 @@ static tn_status slot_loss(pn_objective *f, const double *theta, double *loss) {
   return read_loss(l, l->value.exec, loss);
 }
 
-static tn_status slot_gradient(pn_objective *f, const double *theta, double *loss, double *gradient) {
+static tn_status slot_gradient(pn_objective *f, const double *theta, double *loss,
+                               double *gradient) {
   pn_loss *l = f->context;
   TN_TRY(pn_loss_run(l, &l->gradient, theta));
   TN_TRY(read_loss(l, l->gradient.exec, loss));
   for (size_t b = 0; b < l->model->n_blocks; ++b) {
     const pn_block *block = &l->model->blocks[b];
-    TN_TRY(tn_exec_read(l->gradient.exec, 1 + l->n_terms + b, block->count, gradient + block->offset));
+    TN_TRY(
+        tn_exec_read(l->gradient.exec, 1 + l->n_terms + b, block->count, gradient + block->offset));
   }
   return TN_OK;
 }
@@ -241,8 +247,8 @@ static tn_status slot_terms(pn_objective *f, const double *theta, double *sums, 
   tn_status status = TN_OK;
   for (size_t m = 0; gradients && status == TN_OK && m < l->n_terms; ++m) {
     for (size_t k = 0; status == TN_OK && k < l->n_terms; ++k)
-      status = tn_exec_set(l->gradient.exec, l->terms[k].factor,
-                           k == m ? l->terms[k].factor_value : 0);
+      status =
+          tn_exec_set(l->gradient.exec, l->terms[k].factor, k == m ? l->terms[k].factor_value : 0);
     if (status == TN_OK)
       status = slot_gradient(f, theta, &loss, gradients + m * f->n);
   }
@@ -254,7 +260,7 @@ static tn_status slot_terms(pn_objective *f, const double *theta, double *sums, 
   return status;
 }
 
-/* ---- The object ---------------------------------------------------------------------------------- */
+/* ---- The object ------------------------------------------------------------------------------ */
 
 static void fill_objective(pn_loss *l) {
   l->objective = (pn_objective){.context = l,
@@ -347,9 +353,7 @@ void pn_loss_set_scale(pn_loss *loss, size_t m, size_t r, double scale) {
 }
 double pn_loss_scale(const pn_loss *loss, size_t m, size_t r) { return loss->terms[m].scale[r]; }
 size_t pn_loss_relations(const pn_loss *loss, size_t m) { return loss->terms[m].n_relations; }
-const pn_term *pn_loss_term_of(const pn_loss *loss, size_t m) {
-  return loss->sites->terms[m].term;
-}
+const pn_term *pn_loss_term_of(const pn_loss *loss, size_t m) { return loss->sites->terms[m].term; }
 
 const double *pn_loss_last_terms(const pn_loss *loss) { return loss->last; }
 double pn_loss_last_relative(const pn_loss *loss, size_t m) {
@@ -359,8 +363,8 @@ double pn_loss_last_relative(const pn_loss *loss, size_t m) {
 const ag_resolve_report *pn_loss_channels(const pn_loss *loss) { return &loss->channels; }
 
 size_t pn_loss_bytes(const pn_loss *l) {
-  const pn_program *slots[] = {&l->gradient, &l->value, &l->residual, &l->forward, &l->backward,
-                               &l->sizes};
+  const pn_program *slots[] = {&l->gradient, &l->value,    &l->residual,
+                               &l->forward,  &l->backward, &l->sizes};
   size_t bytes = 0;
   for (size_t i = 0; i < sizeof slots / sizeof *slots; ++i)
     bytes += slots[i]->exec ? tn_exec_bytes(slots[i]->exec) : 0;

@@ -2,9 +2,9 @@
  *
  *   L(theta) = sum_m w_m / C_m sum_{relations, points} W (F / s)^2
  *
- * F = lhs - rhs of a relation, s its scale, W the weight expression of the term (1 if none), w_m its
- * weight, C_m the number of residuals of the term. s, w and C are run-time numbers, N is bound at run time:
- * new points, weights and scales need no new program.
+ * F = lhs - rhs of a relation, s its scale, W the weight expression of the term (1 if none), w_m
+ * its weight, C_m the number of residuals of the term. s, w and C are run-time numbers, N is bound
+ * at run time: new points, weights and scales need no new program.
  */
 #ifndef PINN_OBJECTIVE_H
 #define PINN_OBJECTIVE_H
@@ -13,10 +13,10 @@
 #include "pinn/opt.h"
 #include "pinn/points.h"
 
-/* ---- Scopes and their points (scopes.c) ------------------------------------------------------------ */
+/* ---- Scopes and their points (scopes.c) ------------------------------------------------------ */
 
-/* One scope a site, made when first asked for and shared by the loss, the scales and the validation: the
- * same leaves, bound to other points in another executor. */
+/* One scope a site, made when first asked for and shared by the loss, the scales and the
+ * validation: the same leaves, bound to other points in another executor. */
 typedef struct pn_scopes pn_scopes;
 /* Both borrowed. `sites` gains sites for means when pn_scopes_mean is called. */
 tn_status pn_scopes_new(pn_model *model, pn_sites *sites, pn_scopes **out) TN_MUST_USE;
@@ -24,8 +24,11 @@ void pn_scopes_free(pn_scopes **scopes);
 pn_model *pn_scopes_model(const pn_scopes *scopes);
 pn_sites *pn_scopes_sites(const pn_scopes *scopes);
 tn_status pn_scopes_at(pn_scopes *scopes, size_t site, pn_scope **out) TN_MUST_USE;
-/* After lowering in the scope of `site`: if a mean was made, its points become a site too (not drawn). */
+/* After lowering in the scope of `site`: if a mean was made, its points become a site too (not
+ * drawn). */
 tn_status pn_scopes_mean(pn_scopes *scopes, size_t site) TN_MUST_USE;
+/* The site of those points; PN_NONE. */
+size_t pn_scopes_mean_site(const pn_scopes *scopes, size_t site);
 
 /* Buffers for leaves: coordinates and tables of scopes at some points. */
 typedef struct pn_feed {
@@ -33,17 +36,17 @@ typedef struct pn_feed {
   tn_value *leaf;
   tn_buffer **buffer;
 } pn_feed;
-/* Adds points first .. first + count - 1 of a site as those of a scope (any scope with these coordinates
- * free). */
-tn_status pn_feed_site(pn_feed *feed, pn_scopes *scopes, const pn_scope *scope, const pn_site *points,
-                       size_t first, size_t count) TN_MUST_USE;
-/* Adds all sites of `points` (laid out like the scopes' own), means included. batch > 0: of sites with more
- * points, only `batch` of them, moving on with `step`. */
+/* Adds points first .. first + count - 1 of a site as those of a scope (any scope with these
+ * coordinates free). */
+tn_status pn_feed_site(pn_feed *feed, pn_scopes *scopes, const pn_scope *scope,
+                       const pn_site *points, size_t first, size_t count) TN_MUST_USE;
+/* Adds all sites of `points` (laid out like the scopes' own), means included. batch > 0: of sites
+ * with more points, only `batch` of them, moving on with `step`. */
 tn_status pn_feed_all(pn_feed *feed, pn_scopes *scopes, const pn_sites *points, size_t batch,
                       size_t step) TN_MUST_USE;
 void pn_feed_clear(pn_feed *feed);
-tn_status pn_feed_bind(const pn_feed *feed, tn_exec *exec) TN_MUST_USE;  /* for a program */
-tn_status pn_feed_bind_graph(const pn_feed *feed) TN_MUST_USE;           /* for tn_eval */
+tn_status pn_feed_bind(const pn_feed *feed, tn_exec *exec) TN_MUST_USE; /* for a program */
+tn_status pn_feed_bind_graph(const pn_feed *feed) TN_MUST_USE;          /* for tn_eval */
 
 /* theta as the parameter leaves of the model: one buffer of its dtype and a view a block. */
 typedef struct pn_weights_buffer {
@@ -52,29 +55,31 @@ typedef struct pn_weights_buffer {
 } pn_weights_buffer;
 tn_status pn_theta_new(const pn_model *model, pn_weights_buffer *out) TN_MUST_USE;
 void pn_theta_free(const pn_model *model, pn_weights_buffer *buffer);
-tn_status pn_theta_set(const pn_model *model, pn_weights_buffer *buffer, const double *theta)
-    TN_MUST_USE; /* rounds to the dtype */
+tn_status pn_theta_set(const pn_model *model, pn_weights_buffer *buffer,
+                       const double *theta) TN_MUST_USE; /* rounds to the dtype */
 /* Binds the blocks and sets the unknowns' scales. */
-tn_status pn_theta_bind(const pn_model *model, const pn_weights_buffer *buffer, tn_exec *exec)
-    TN_MUST_USE;
+tn_status pn_theta_bind(const pn_model *model, const pn_weights_buffer *buffer,
+                        tn_exec *exec) TN_MUST_USE;
 
-/* ---- The loss -------------------------------------------------------------------------------------- */
+/* ---- The loss -------------------------------------------------------------------------------- */
 
 typedef struct pn_loss pn_loss;
 
-/* Lowers every residual at the scopes' sites and compiles the programs of loss and gradient. The model's
- * unknown_scale is read at every pn_loss_bind, which must come before the first evaluation. */
+/* Lowers every residual at the scopes' sites and compiles the programs of loss and gradient. The
+ * model's unknown_scale is read at every pn_loss_bind, which must come before the first
+ * evaluation. */
 tn_status pn_loss_new(pn_scopes *scopes, tn_pool *pool, pn_loss **out) TN_MUST_USE;
 void pn_loss_free(pn_loss **loss);
-/* The optimizers' view; borrowed. Terms are those of sites->terms, in that order. Slots: loss, gradient,
- * terms, residual, jvp, vjp. */
+/* The optimizers' view; borrowed. Terms are those of sites->terms, in that order. Slots: loss,
+ * gradient, terms, residual, jvp, vjp. */
 pn_objective *pn_loss_objective(pn_loss *loss);
 
 /* After new points, weights or scales: hands them to the programs. */
 tn_status pn_loss_bind(pn_loss *loss) TN_MUST_USE;
 /* The same with at most `batch` points of every site, the next ones at every step; 0: all. */
 tn_status pn_loss_bind_batch(pn_loss *loss, size_t batch, size_t step) TN_MUST_USE;
-/* Weight and scales of term m; effective from the next pn_loss_bind. Scale r belongs to relation r. */
+/* Weight and scales of term m; effective from the next pn_loss_bind. Scale r belongs to relation
+ * r. */
 void pn_loss_set_weight(pn_loss *loss, size_t m, double weight);
 double pn_loss_weight(const pn_loss *loss, size_t m);
 void pn_loss_set_scale(pn_loss *loss, size_t m, size_t r, double scale);
@@ -90,30 +95,30 @@ double pn_loss_last_relative(const pn_loss *loss, size_t m);
 /* Groups and channels that derivatives were planned into. */
 const ag_resolve_report *pn_loss_channels(const pn_loss *loss);
 size_t pn_loss_bytes(const pn_loss *loss); /* storage of the programs that exist */
-/* The rows r of site `site`'s users as |F / s| combined over terms and relations, on other points of the
- * same site (refinement): size[i] = sqrt(sum of squares). */
+/* The rows r of site `site`'s users as |F / s| combined over terms and relations, on other points
+ * of the same site (refinement): size[i] = sqrt(sum of squares). */
 tn_status pn_loss_sizes(pn_loss *loss, const double *theta, size_t site, const pn_site *points,
                         double *size) TN_MUST_USE;
 
-/* After a loss that is not finite: an error of code TN_ENONFINITE whose text names the residual, the
- * sub-expression, the point and the step. TN_OK if nothing non-finite is found. */
+/* After a loss that is not finite: an error of code TN_ENONFINITE whose text names the residual,
+ * the sub-expression, the point and the step. TN_OK if nothing non-finite is found. */
 tn_status pn_objective_explain(pn_loss *loss, const double *theta, size_t step) TN_MUST_USE;
 
-/* ---- Scales (scale.c) ---------------------------------------------------------------------------- */
+/* ---- Scales (scale.c) ------------------------------------------------------------------------ */
 
-/* Sets model->unknown_scale (powers of two) and unknown_scale_source. The points of the sites must be
- * drawn. size (may be NULL) gets the sizes before rounding, one an unknown. */
+/* Sets model->unknown_scale (powers of two) and unknown_scale_source. The points of the sites must
+ * be drawn. size (may be NULL) gets the sizes before rounding, one an unknown. */
 tn_status pn_scale_unknowns(pn_scopes *scopes, double *size) TN_MUST_USE;
-/* Sets every relation's scale, a power of two. text[m] (arena of the model, may be NULL): words for the
- * banner, "burgers by 1.1 (u*u_x)", one a term. */
+/* Sets every relation's scale, a power of two. text[m] (arena of the model, may be NULL): words
+ * for the banner, "burgers by 1.1 (u*u_x)", one a term. */
 tn_status pn_scale_terms(pn_scopes *scopes, const double *unknown_size, pn_loss *loss,
                          const char **text) TN_MUST_USE;
-/* Size of relation r of term m for given sizes of the unknowns; not rounded. `largest` (may be NULL) gets
- * the expression of the largest top-level term. */
+/* Size of relation r of term m for given sizes of the unknowns; not rounded. `largest` (may be
+ * NULL) gets the expression of the largest top-level term. */
 tn_status pn_relation_size(pn_scopes *scopes, size_t m, size_t r, const double *unknown_size,
                            double *size, const pn_expr **largest) TN_MUST_USE;
 
-/* ---- Weights: one file weight_<name>.c and a line in weight_list.c -------------------------------- */
+/* ---- Weights: one file weight_<name>.c and a line in weight_list.c --------------------------- */
 
 typedef struct pn_weight_class {
   const char *name;

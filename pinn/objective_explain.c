@@ -1,8 +1,9 @@
 /* objective_explain.c: from a loss that is not finite to the place in the file that made it so.
  *
- * The executor walks back from the first bad output to the node that made a non-finite number out of
- * finite ones (tn_exec_explain). The node carries the place of its expression; its point axis belongs to a
- * site, whose columns give the point. What cannot be placed (overflow inside a network) is told as such.
+ * The executor walks back from the first bad output to the node that made a non-finite number out
+ * of finite ones (tn_exec_explain). The node carries the place of its expression; its point axis
+ * belongs to a site, whose columns give the point. What cannot be placed (overflow inside a
+ * network) is told as such.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +15,9 @@
 static void describe(const tn_node *node, const tn_culprit *culprit, char *out, size_t size) {
   double x = culprit->input[0];
   switch (node->op->id) {
-  case TN_OP_sqrt: snprintf(out, size, "square root of a negative number (%.6g)", x); return;
+  case TN_OP_sqrt:
+    snprintf(out, size, "square root of a negative number (%.6g)", x);
+    return;
   case TN_OP_log:
     snprintf(out, size, x == 0 ? "logarithm of 0" : "logarithm of a negative number (%.6g)", x);
     return;
@@ -24,8 +27,11 @@ static void describe(const tn_node *node, const tn_culprit *culprit, char *out, 
     else
       snprintf(out, size, "%.6g / %.6g overflows", x, culprit->input[1]);
     return;
-  case TN_OP_exp: snprintf(out, size, "exp(%.6g) overflows", x); return;
-  default: break;
+  case TN_OP_exp:
+    snprintf(out, size, "exp(%.6g) overflows", x);
+    return;
+  default:
+    break;
   }
   if (node->n_inputs == 0)
     snprintf(out, size, "`%s` is %g", node->name ? node->name : "a number", culprit->value);
@@ -83,8 +89,8 @@ static tn_status tell(pn_loss *l, const pn_program *slot, const tn_culprit *culp
                  strcmp(node->file, l->model->problem->source.file) == 0;
   if (!in_file)
     return TN_FAIL(TN_ENONFINITE, "step %zu: %s in `%s` of `%s`%s", step, what, text, term, where);
-  return pn_fail_at(TN_ENONFINITE, place, strlen(text), "step %zu: %s in `%s` of `%s`%s", step, what,
-                    text, term, where);
+  return pn_fail_at(TN_ENONFINITE, place, strlen(text), "step %zu: %s in `%s` of `%s`%s", step,
+                    what, text, term, where);
 }
 
 /* Looks through outputs first ... first + n - 1 of the last run. */

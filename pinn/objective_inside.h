@@ -6,22 +6,22 @@
 
 typedef struct pn_row { /* one relation at one site */
   size_t m, r, site;
-  size_t n;         /* residuals bound now: points, or 1 */
-  bool batched;     /* has a value a point */
-  tn_value value;   /* F, resolved */
-  tn_value weight;  /* W; graph NULL: 1 */
-  tn_value scaled;  /* F / s */
+  size_t n;        /* residuals bound now: points, or 1 */
+  bool batched;    /* has a value a point */
+  tn_value value;  /* F, resolved */
+  tn_value weight; /* W; graph NULL: 1 */
+  tn_value scaled; /* F / s */
 } pn_row;
 
 typedef struct pn_loss_term {
-  double weight;       /* w_m */
-  size_t count;        /* C_m */
+  double weight; /* w_m */
+  size_t count;  /* C_m */
   size_t n_relations;
-  double *scale;       /* s, one a relation */
-  tn_value *inverse;   /* 1 / s: run-time numbers of the model's dtype */
-  tn_value factor;     /* w_m / C_m: a run-time number, f64 */
+  double *scale;     /* s, one a relation */
+  tn_value *inverse; /* 1 / s: run-time numbers of the model's dtype */
+  tn_value factor;   /* w_m / C_m: a run-time number, f64 */
   double factor_value;
-  tn_value sum;        /* S_m, f64 */
+  tn_value sum; /* S_m, f64 */
 } pn_loss_term;
 
 typedef struct pn_program {
@@ -36,7 +36,7 @@ struct pn_loss {
   tn_pool *pool;
   pn_objective objective;
   size_t n_terms, n_rows;
-  size_t *order;     /* terms by name */
+  size_t *order; /* terms by name */
   pn_loss_term *terms;
   pn_row *rows;
   tn_value loss;
@@ -49,9 +49,9 @@ struct pn_loss {
   /* Made on demand by objective_rows.c. */
   pn_program residual, forward, backward, sizes;
   size_t sizes_site;
-  tn_value *weighted;    /* [n_rows] sqrt(w_m / C_m W) F / s */
-  tn_value *direction;   /* [n_blocks] inputs: v */
-  tn_value *cotangent;   /* [n_rows] inputs: w */
+  tn_value *weighted;  /* [n_rows] sqrt(w_m / C_m W) F / s */
+  tn_value *direction; /* [n_blocks] inputs: v */
+  tn_value *cotangent; /* [n_rows] inputs: w */
   pn_weights_buffer v;
 };
 

@@ -1,9 +1,11 @@
-/* objective_rows.c: the residual vector of the loss, its Jacobian times vectors, and sizes for refinement.
+/* objective_rows.c: the residual vector of the loss, its Jacobian times vectors, and sizes for
+ * refinement.
  *
  *   r_i = sqrt(w_m / C_m) sqrt(W) F / s,    L = |r|^2
  *
- * one entry for each relation and point; relations of terms in the order of the terms' names, the points of
- * a site one after another. J v is forward mode at the parameter leaves, J^T w reverse mode from inputs w.
+ * one entry for each relation and point; relations of terms in the order of the terms' names, the
+ * points of a site one after another. J v is forward mode at the parameter leaves, J^T w reverse
+ * mode from inputs w.
  */
 #include <math.h>
 #include <stdio.h>
@@ -119,7 +121,7 @@ tn_status pn_loss_vjp(pn_objective *f, const double *theta, const double *w, dou
   return TN_OK;
 }
 
-/* ---- Sizes on other points ------------------------------------------------------------------------ */
+/* ---- Sizes on other points ------------------------------------------------------------------- */
 
 static tn_status build_sizes(pn_loss *l, size_t site) {
   tn_value total = {0};

@@ -51,6 +51,7 @@ typedef struct pn_solve_options {
   FILE *terminal;     /* progress and banner; NULL: none */
   bool live;          /* somebody watches: a line at least each 2 s of silence, not only the recorded ones */
   double save_seconds; /* between two writes of result.h5; 0: 30 */
+  bool unchecked;      /* train although pinn check finds an error */
   const char *command; /* the command line, for the report; NULL */
 } pn_solve_options;
 

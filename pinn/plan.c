@@ -1,9 +1,10 @@
 /* plan.c: the stages of a run.
  *
- * A file without stages gets adam, 2 000 steps at 1e-3 with a cosine to 0, then at most 10 000 steps of
- * ssbroyden while its n x n matrix is worth it (n <= 5 000: 200 MB), lbfgs beyond. adam first because a
- * quasi-Newton method from random weights goes to the nearest bad valley; the second stage makes the digits.
- * "auto" in a stage means the same by its position: the first adam, later ones quasi-Newton.
+ * A file without stages gets adam, 2 000 steps at 1e-3 with a cosine to 0, then at most 10 000
+ * steps of ssbroyden while its n x n matrix is worth it (n <= 5 000: 200 MB), lbfgs beyond. adam
+ * first because a quasi-Newton method from random weights goes to the nearest bad valley; the
+ * second stage makes the digits. "auto" in a stage means the same by its position: the first adam,
+ * later ones quasi-Newton.
  */
 #include <math.h>
 #include <string.h>
@@ -48,8 +49,8 @@ static tn_status decide(const pn_problem *problem, size_t i, size_t n_theta, pn_
 }
 
 tn_status pn_plan_new(const pn_problem *problem, size_t n_theta, pn_plan *out) {
-  *out = (pn_plan){.n = problem->n_stages ? problem->n_stages : 2,
-                   .standard = problem->n_stages == 0};
+  *out =
+      (pn_plan){.n = problem->n_stages ? problem->n_stages : 2, .standard = problem->n_stages == 0};
   TN_TRY(TN_NEW(out->n, &out->stages));
   tn_status status = TN_OK;
   for (size_t i = 0; status == TN_OK && i < out->n; ++i) {

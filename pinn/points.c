@@ -1,18 +1,24 @@
 /* points.c: drawing the points at which a problem is asked to hold.
  *
- * Layout. Every piece of a condition is a site; an equation in the whole box shares the site `interior`
- * with all others of the same coordinates, so that their derivatives are computed once. Counts by default:
+ * Layout. Every piece of a condition is a site; an equation in the whole box shares the site
+ * `interior` with all others of the same coordinates, so that their derivatives are computed once.
+ * Counts by default:
  *
- *   interior    N = 2^k, the smallest with 2.5 P residuals in all, 1024 <= N <= 32768; one coordinate: 1024
- *   condition   2^k >= 4 N^(f/d), f of the d coordinates free on it, at most N; nothing free: one point
+ *   interior    N = 2^k, the smallest with 2.5 P residuals in all, 1024 <= N <= 32768;
+ *               1024 with one coordinate
+ *   condition   2^k >= 4 N^(f/d), f of the d coordinates free on it, at most N;
+ *               one point if nothing is free
  *
- * The pieces of a condition share its points in proportion to their measures (lengths are taken relative
- * to the longest range of the same role, so that metres against seconds decide nothing); at least one each.
+ * The pieces of a condition share its points in proportion to their measures (lengths are taken
+ * relative to the longest range of the same role, so that metres against seconds decide nothing);
+ * at least one each.
  *
- * Streams. A site's random numbers are keyed by (seed, what for, stage, round, key), and the key is made of
- * content: the term's name and what the piece fixes, by name. Order in the file changes no bit.
+ * Streams. A site's random numbers are keyed by (seed, what for, stage, round, key), and the key
+ * is made of content: the term's name and what the piece fixes, by name. Order in the file changes
+ * no bit.
  *
- * Filters are met by rejection along one sequence, so what remains of a Sobol sequence is still even.
+ * Filters are met by rejection along one sequence, so what remains of a Sobol sequence is still
+ * even.
  */
 #include "pinn/points.h"
 
@@ -24,7 +30,7 @@
 
 enum { FEWEST = 1024, MOST = 32768, MEASURE_POINTS = 4096, FEWEST_TRIES = 1 << 16 };
 
-/* ---- Layout -------------------------------------------------------------------------------------- */
+/* ---- Layout ---------------------------------------------------------------------------------- */
 
 static size_t power_of_two_above(double x) {
   size_t n = 1;
@@ -82,9 +88,9 @@ static void key_of(const pn_problem *problem, const char *name, const pn_piece *
     order[at] = j;
   }
   for (size_t j = 0; j < piece->n_fixed && used < size; ++j)
-    used += (size_t)snprintf(out + used, size - used, ":%s=%.17g",
-                             problem->coordinates[piece->fixed[order[j]]].name,
-                             piece->value[order[j]]);
+    used +=
+        (size_t)snprintf(out + used, size - used, ":%s=%.17g",
+                         problem->coordinates[piece->fixed[order[j]]].name, piece->value[order[j]]);
 }
 
 /* The share of the box that the filter of a piece leaves, measured on its own stream. */
@@ -144,7 +150,8 @@ tn_status pn_sites_add(pn_sites *sites, const char *key, const pn_term *term, co
   return TN_OK;
 }
 
-/* Points of a condition with f of the d coordinates free, beside `interior` points of an equation. */
+/* Points of a condition with f of the d coordinates free, beside `interior` points of an equation.
+ */
 static size_t default_points(size_t interior, size_t f, size_t d) {
   if (f == 0)
     return 1;
@@ -184,7 +191,8 @@ static size_t default_interior(const pn_problem *problem, const bool *skip, size
   return n;
 }
 
-/* Shares `total` points among the sites of a term by measure; sites without free coordinates get one. */
+/* Shares `total` points among the sites of a term by measure; sites without free coordinates get
+ * one. */
 static void share_points(pn_sites *sites, const pn_term_sites *term, size_t total) {
   double measure = 0, before = 0;
   for (size_t i = 0; i < term->n_sites; ++i)
@@ -227,7 +235,8 @@ static tn_status add_surface(pn_sites *sites, const pn_term *term, size_t dimens
     if (bits(free_) > most_free)
       most_free = bits(free_);
   }
-  size_t total = term->points ? term->points : default_points(sites->interior, most_free, dimensions);
+  size_t total =
+      term->points ? term->points : default_points(sites->interior, most_free, dimensions);
   share_points(sites, out, total);
   return TN_OK;
 }
@@ -263,7 +272,8 @@ static tn_status lay_out(pn_sites *sites, size_t n_theta, const bool *skip) {
   return TN_OK;
 }
 
-tn_status pn_sites_new(const pn_problem *problem, size_t n_theta, const bool *skip, pn_sites **out) {
+tn_status pn_sites_new(const pn_problem *problem, size_t n_theta, const bool *skip,
+                       pn_sites **out) {
   *out = NULL;
   pn_sites *sites = NULL;
   TN_TRY(TN_NEW(1, &sites));
@@ -323,7 +333,7 @@ void pn_sites_free(pn_sites **sites) {
   tn_free(sites);
 }
 
-/* ---- Points -------------------------------------------------------------------------------------- */
+/* ---- Points ---------------------------------------------------------------------------------- */
 
 void pn_site_point(const pn_problem *problem, const pn_site *site, size_t i, double *point) {
   for (size_t c = 0; c < problem->n_coordinates; ++c)
@@ -379,8 +389,8 @@ static tn_status unit_points(const source *s, size_t first, size_t n, double *u)
       }
       double j = (double)(index % s->side), side = (double)s->side;
       index /= s->side;
-      bool ends = s->problem->points.keep_corners && s->side > 1 &&
-                  !s->problem->coordinates[c].periodic;
+      bool ends =
+          s->problem->points.keep_corners && s->side > 1 && !s->problem->coordinates[c].periodic;
       *x = ends ? j / (side - 1) : (j + 0.5) / side;
     }
   }
@@ -408,7 +418,7 @@ static tn_status keep(const source *s, size_t n, const double *u, pn_site *site,
   return TN_OK;
 }
 
-static tn_status nothing_selected(const pn_site *site) {
+tn_status pn_site_nothing(const pn_site *site) {
   const pn_term *term = site->term;
   return pn_fail_at(TN_EINPUT, term->place, strlen(term->name),
                     "%s `%s` selects 0 points: no point of its part of the box fulfils \"%s\"",
@@ -445,7 +455,7 @@ tn_status pn_site_draw(const pn_sites *sites, pn_site *site, const pn_draw *draw
     if (site->piece && site->piece->filter)
       TN_TRY(pn_predicate_holds(sites->problem, site->piece->filter, point, &holds));
     site->n = holds ? 1 : 0;
-    return holds ? TN_OK : nothing_selected(site);
+    return holds ? TN_OK : pn_site_nothing(site);
   }
   size_t tries = n, chunk = n < 16 ? 16 : n;
   bool filtered = site->piece && site->piece->filter;
@@ -472,113 +482,11 @@ tn_status pn_site_draw(const pn_sites *sites, pn_site *site, const pn_draw *draw
   }
   tn_free(&u);
   if (status == TN_OK && site->n == 0)
-    status = nothing_selected(site);
+    status = pn_site_nothing(site);
   return status;
 }
 
-/* ---- Corners (corners = keep) --------------------------------------------------------------------- */
-
-static bool holds_there(const pn_problem *problem, const pn_piece *piece, const double *point,
-                        tn_status *status) {
-  bool holds = true;
-  for (size_t j = 0; j < piece->n_fixed; ++j)
-    holds = holds && point[piece->fixed[j]] == piece->value[j];
-  if (holds && piece->filter && *status == TN_OK)
-    *status = pn_predicate_holds(problem, piece->filter, point, &holds);
-  return holds;
-}
-
-/* What other conditions say about a point of a surface. */
-typedef struct rivals {
-  size_t n;    /* conditions whose surfaces contain it */
-  bool beaten; /* one of them wins, and this one does not */
-  bool first;  /* none of them stands before this one in the file */
-} rivals;
-
-static tn_status find_rivals(const pn_sites *sites, const pn_term *term, const double *point,
-                             rivals *out) {
-  tn_status status = TN_OK;
-  *out = (rivals){0, false, true};
-  for (size_t m = 0; m < sites->n_terms; ++m) {
-    const pn_term *other = sites->terms[m].term;
-    bool here = false;
-    if (other == term || other->where != PN_ON)
-      continue;
-    for (size_t k = 0; k < other->n_pieces; ++k)
-      here = here || holds_there(sites->problem, &other->pieces[k], point, &status);
-    if (!here)
-      continue;
-    ++out->n;
-    out->beaten = out->beaten || (other->wins && !term->wins);
-    out->first = out->first && other > term;
-  }
-  return status;
-}
-
-/* The free coordinates of a surface that has corners; 0 if it has none (or too many). */
-static size_t corner_axes(const pn_sites *sites, const pn_site *site, size_t axis[4]) {
-  size_t f = 0;
-  for (size_t c = 0; c < sites->problem->n_coordinates; ++c) {
-    const pn_coordinate *coordinate = &sites->problem->coordinates[c];
-    if (!(site->free_ >> c & 1))
-      continue;
-    if (f == 4 || coordinate->periodic || coordinate->role == PN_PARAMETER)
-      return 0;
-    axis[f++] = c;
-  }
-  return f;
-}
-
-/* Puts the corners of a surface before its points. */
-static tn_status add_corners(pn_sites *sites, pn_site *site) {
-  const pn_problem *problem = sites->problem;
-  size_t axis[4], f = corner_axes(sites, site, axis), kept = 0;
-  double corner[16][PN_MAX_COORDINATES];
-  for (size_t i = 0; f > 0 && i < (size_t)1 << f; ++i) {
-    double *point = corner[kept];
-    tn_status status = TN_OK;
-    rivals others;
-    pn_site_point(problem, site, PN_NONE, point);
-    for (size_t k = 0; k < f; ++k) {
-      const pn_coordinate *c = &problem->coordinates[axis[k]];
-      point[axis[k]] = i >> k & 1 ? c->hi : c->lo;
-    }
-    bool here = holds_there(problem, site->piece, point, &status);
-    TN_TRY(status);
-    TN_TRY(find_rivals(sites, site->term, point, &others));
-    sites->corners += here && others.n > 0 && others.first;
-    kept += here && !others.beaten;
-  }
-  size_t n = site->n;
-  TN_TRY(pn_site_resize(site, n + kept));
-  for (size_t k = 0; k < f; ++k) {
-    double *x = site->column[axis[k]];
-    memmove(x + kept, x, n * sizeof *x);
-    for (size_t i = 0; i < kept; ++i)
-      x[i] = corner[i][axis[k]];
-  }
-  return TN_OK;
-}
-
-/* A regular grid has its corners already: drops those that another condition wins. */
-static tn_status drop_beaten(pn_sites *sites, pn_site *site) {
-  double point[PN_MAX_COORDINATES];
-  size_t kept = 0;
-  for (size_t i = 0; i < site->n; ++i) {
-    rivals others;
-    pn_site_point(sites->problem, site, i, point);
-    TN_TRY(find_rivals(sites, site->term, point, &others));
-    sites->corners += others.n > 0 && others.first;
-    if (others.beaten)
-      continue;
-    for (size_t c = 0; c < sites->problem->n_coordinates; ++c)
-      if (site->column[c])
-        site->column[c][kept] = site->column[c][i];
-    ++kept;
-  }
-  site->n = kept;
-  return kept ? TN_OK : nothing_selected(site);
-}
+/* ---- All sites ------------------------------------------------------------------------------- */
 
 tn_status pn_sites_draw(pn_sites *sites, const pn_draw *draw) {
   const pn_points *options = &sites->problem->points;
@@ -590,7 +498,7 @@ tn_status pn_sites_draw(pn_sites *sites, const pn_draw *draw) {
     TN_TRY(pn_site_draw(sites, site, draw, site->wanted * factor));
     bool surface = site->term->where == PN_ON && site->piece && site->free_;
     if (surface && options->keep_corners && draw->kind == PN_DRAW_TRAIN)
-      TN_TRY(grid ? drop_beaten(sites, site) : add_corners(sites, site));
+      TN_TRY(pn_site_corners(sites, site, grid));
   }
   return TN_OK;
 }

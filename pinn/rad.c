@@ -2,10 +2,11 @@
  *
  *   p_i ~ |r_i|^k / mean |r|^k + c,   k = 1, c = 1        (Wu et al. 2023)
  *
- * drawn without replacement. c keeps half of the points everywhere, so nothing is forgotten. The draw is
- * that of Gumbel: the `count` largest of log p_i + g_i with g_i = -log(-log u_i), u_i counter-based, are a
- * sample without replacement in which the next one is always chosen in proportion to p among those left
- * (Vieira 2014; Kool et al. 2019). So each candidate's key depends on its own number alone.
+ * drawn without replacement. c keeps half of the points everywhere, so nothing is forgotten. The
+ * draw is that of Gumbel: the `count` largest of log p_i + g_i with g_i = -log(-log u_i), u_i
+ * counter-based, are a sample without replacement in which the next one is always chosen in
+ * proportion to p among those left (Vieira 2014; Kool et al. 2019). So each candidate's key
+ * depends on its own number alone.
  */
 #include <math.h>
 #include <stdlib.h>

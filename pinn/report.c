@@ -199,6 +199,10 @@ static tn_status put_choices(pn_run *run, pn_report *report) {
     pn_put(&text, scales[i]);
     add_pair(&c, "scaled", &text);
   }
+  if (run->checked != NULL) {
+    pn_put(&text, run->checked);
+    add_pair(&c, "checked", &text);
+  }
   pn_putf(&text, "cpu (%s), %zu thread%s, %s", tn_isa(), threads, threads == 1 ? "" : "s",
           pn_precision_name(run->model->dtype));
   add_pair(&c, "ran on", &text);
@@ -385,11 +389,12 @@ static tn_status put_repeat(pn_run *run, pn_report *report) {
 
 static tn_status put_all(pn_run *run, pn_report *report) {
   TN_TRY(put_verdict(run, report));
-  for (size_t i = 0; i < run->problem->n_warnings; ++i)
-    pn_report_warning(report, run->problem->warnings[i]);
+  if (run->warnings != NULL && run->warnings[0] != '\0') pn_report_warning(report, run->warnings);
   TN_TRY(put_problem(run, report));
-  TN_TRY(put_accuracy(run, report));
-  TN_TRY(pn_report_fields(run, report));
+  if (run->failure == NULL) {
+    TN_TRY(put_accuracy(run, report));
+    TN_TRY(pn_report_fields(run, report));
+  }
   TN_TRY(put_training(run, report));
   TN_TRY(put_choices(run, report));
   return put_repeat(run, report);

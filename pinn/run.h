@@ -15,6 +15,8 @@ typedef struct pn_run {
   char sha256[65];    /* of the problem file's text */
   uint64_t seed;
   double limit;       /* seconds of training; 0: none */
+  char *checked;      /* the words of the check; NULL: not checked; owned */
+  char *warnings;     /* of the file and the check, lines; owned */
   bool resumed;
   size_t resumed_step;
   char *failure;      /* the explanation of a value that is not finite; owned */

@@ -2,16 +2,19 @@
  *
  * Size of an unknown, in this order:
  *   1. `scale` of the file;
- *   2. rms of its values: the largest over the conditions u = g (g without unknowns) of the rms of g;
- *   3. balance: the size U at which, in some relation whose other unknowns have sizes, the largest term
+ *   2. rms of its values: the largest over the conditions u = g (g without unknowns) of the rms of
+ *   g;
+ *   3. balance: the size U at which, in some relation whose other unknowns have sizes, the largest
+ *   term
  *      with u is as large as the largest term without it ("source"); the largest such U;
  *   4. 1.
- * Size of a tree: what is free of unknowns is evaluated at the points and its rms taken; an unknown counts
- * as its size U; a derivative of order k along x divides by (half the range of x)^k; products multiply,
- * sums add, functions act on the size. Size of a relation: its largest top-level term, rms over its sites.
+ * Size of a tree: what is free of unknowns is evaluated at the points and its rms taken; an
+ * unknown counts as its size U; a derivative of order k along x divides by (half the range of
+ * x)^k; products multiply, sums add, functions act on the size. Size of a relation: its largest
+ * top-level term, rms over its sites.
  *
- * Factors that enter the training are rounded to powers of two, so that scaling itself rounds nothing: a
- * problem in other units differs from the first by at most sqrt 2 in each factor.
+ * Factors that enter the training are rounded to powers of two, so that scaling itself rounds
+ * nothing: a problem in other units differs from the first by at most sqrt 2 in each factor.
  */
 #include <math.h>
 #include <stdio.h>
@@ -26,19 +29,24 @@ typedef struct measure {
   pn_scopes *scopes;
   pn_scope *scope;
   const pn_site *site;
+  size_t index;          /* of the site; PN_NONE: it is not one of the scopes' */
   const double *unknown; /* sizes; NaN: not known yet */
   double net;            /* size of `net` in an ansatz */
 } measure;
 
-static const pn_problem *problem_of(const measure *c) { return pn_scopes_model(c->scopes)->problem; }
+static const pn_problem *problem_of(const measure *c) {
+  return pn_scopes_model(c->scopes)->problem;
+}
 
 static double half_range(const pn_problem *problem, size_t coordinate) {
   return (problem->coordinates[coordinate].hi - problem->coordinates[coordinate].lo) / 2;
 }
 
-static double power_of_two(double x) { return isfinite(x) && x > 0 ? exp2(floor(log2(x) + 0.5)) : 1; }
+static double power_of_two(double x) {
+  return isfinite(x) && x > 0 ? exp2(floor(log2(x) + 0.5)) : 1;
+}
 
-/* ---- Values without unknowns ---------------------------------------------------------------------- */
+/* ---- Values without unknowns ----------------------------------------------------------------- */
 
 static tn_status rms_of_value(tn_value value, size_t n_points, double *out) {
   tn_shape shape = tn_shape_of(value);
@@ -58,10 +66,31 @@ static tn_status rms_of_value(tn_value value, size_t n_points, double *out) {
   return status;
 }
 
-/* Tables that were first met in this tree are fed before it is evaluated. */
+/* The points of the mean that was made in this scope, drawn if they are new; NULL if there is
+ * none. */
+static tn_status points_of_mean(measure *c, const pn_site **out) {
+  pn_sites *sites = pn_scopes_sites(c->scopes);
+  const pn_draw draw = {.kind = PN_DRAW_SCALE, .factor = 1};
+  *out = NULL;
+  if (c->index == PN_NONE || !c->scope->mean)
+    return TN_OK;
+  TN_TRY(pn_scopes_mean(c->scopes, c->index));
+  pn_site *site = &sites->sites[pn_scopes_mean_site(c->scopes, c->index)];
+  c->site = &sites->sites[c->index]; /* a new site may have moved all */
+  if (site->n == 0)
+    TN_TRY(pn_site_draw(sites, site, &draw, site->wanted));
+  *out = site;
+  return TN_OK;
+}
+
+/* Tables and means that were first met in this tree are fed before it is evaluated. */
 static tn_status rms_of(measure *c, tn_value value, double *out) {
   pn_feed feed = {0};
+  const pn_site *mean = NULL;
+  TN_TRY(points_of_mean(c, &mean));
   tn_status status = pn_feed_site(&feed, c->scopes, c->scope, c->site, 0, c->site->n);
+  if (status == TN_OK && mean)
+    status = pn_feed_site(&feed, c->scopes, c->scope->mean, mean, 0, mean->n);
   if (status == TN_OK)
     status = pn_feed_bind_graph(&feed);
   if (status == TN_OK)
@@ -70,29 +99,37 @@ static tn_status rms_of(measure *c, tn_value value, double *out) {
   return status;
 }
 
-/* ---- Size of a tree ------------------------------------------------------------------------------ */
+/* ---- Size of a tree -------------------------------------------------------------------------- */
 
 static double size_of_function(pn_function f, const double *a, size_t n) {
   double largest = 0;
   for (size_t i = 0; i < n; ++i)
     largest = fmax(largest, a[i]);
   switch (f) {
-  case PN_FN_sqrt: return sqrt(a[0]);
+  case PN_FN_sqrt:
+    return sqrt(a[0]);
   case PN_FN_exp:
-  case PN_FN_cosh: return exp(fmin(a[0], 100));
-  case PN_FN_sinh: return sinh(fmin(a[0], 100));
-  case PN_FN_log: return fmax(fabs(log(a[0])), 1);
-  case PN_FN_log10: return fmax(fabs(log10(a[0])), 1);
+  case PN_FN_cosh:
+    return exp(fmin(a[0], 100));
+  case PN_FN_sinh:
+    return sinh(fmin(a[0], 100));
+  case PN_FN_log:
+    return fmax(fabs(log(a[0])), 1);
+  case PN_FN_log10:
+    return fmax(fabs(log10(a[0])), 1);
   case PN_FN_sin:
   case PN_FN_tanh:
   case PN_FN_erf:
   case PN_FN_asin:
-  case PN_FN_atan: return fmin(a[0], 1);
+  case PN_FN_atan:
+    return fmin(a[0], 1);
   case PN_FN_tan:
   case PN_FN_abs:
   case PN_FN_min:
-  case PN_FN_max: return largest;
-  default: return 1; /* cos, acos, atan2, sign, cole_hopf */
+  case PN_FN_max:
+    return largest;
+  default:
+    return 1; /* cos, acos, atan2, sign, cole_hopf */
   }
 }
 
@@ -121,17 +158,38 @@ static tn_status size_of_pair(measure *c, const pn_expr *e, double *out) {
   TN_TRY(size_of(c, e->args[0], &a));
   TN_TRY(size_of(c, e->args[1], &b));
   switch (e->kind) {
-  case PN_MULTIPLY: *out = a * b; break;
-  case PN_DIVIDE: *out = b > 0 ? a / b : a; break;
+  case PN_MULTIPLY:
+    *out = a * b;
+    break;
+  case PN_DIVIDE:
+    *out = b > 0 ? a / b : a;
+    break;
   case PN_POWER: {
-    bool inverse = e->args[1]->kind == PN_NEGATE ||
-                   (e->args[1]->kind == PN_NUMBER && e->args[1]->number < 0);
+    bool inverse =
+        e->args[1]->kind == PN_NEGATE || (e->args[1]->kind == PN_NUMBER && e->args[1]->number < 0);
     *out = pow(a, inverse ? -b : b);
     break;
   }
-  default: *out = a + b; break;
+  default:
+    *out = a + b;
+    break;
   }
   return TN_OK;
+}
+
+/* What stands in a mean is measured at the points of the mean. */
+static tn_status size_of_mean(measure *c, const pn_expr *e, double *out) {
+  measure inside = *c;
+  tn_value value = {0};
+  TN_TRY(pn_lower(c->scope, e, &value));
+  TN_TRY(points_of_mean(c, &inside.site));
+  if (!inside.site) {
+    *out = 1;
+    return TN_OK;
+  }
+  inside.scope = c->scope->mean;
+  inside.index = PN_NONE;
+  return size_of(&inside, e->args[0], out);
 }
 
 static bool has_net(const pn_expr *e) {
@@ -146,17 +204,25 @@ static tn_status size_of(measure *c, const pn_expr *e, double *out) {
   if (pn_expr_unknowns(problem, e) == 0 && !has_net(e))
     return size_of_free(c, e, out);
   switch (e->kind) {
-  case PN_UNKNOWN: *out = c->unknown[e->index]; return TN_OK;
-  case PN_NET: *out = c->net; return TN_OK;
+  case PN_UNKNOWN:
+    *out = c->unknown[e->index];
+    return TN_OK;
+  case PN_NET:
+    *out = c->net;
+    return TN_OK;
   case PN_NEGATE:
   case PN_AT:
-  case PN_MEAN: return size_of(c, e->args[0], out);
+    return size_of(c, e->args[0], out);
+  case PN_MEAN:
+    return size_of_mean(c, e, out);
   case PN_ADD:
   case PN_SUBTRACT:
   case PN_MULTIPLY:
   case PN_DIVIDE:
-  case PN_POWER: return size_of_pair(c, e, out);
-  case PN_DEFINITION: return size_of(c, problem->definitions[e->index].scalar, out);
+  case PN_POWER:
+    return size_of_pair(c, e, out);
+  case PN_DEFINITION:
+    return size_of(c, problem->definitions[e->index].scalar, out);
   case PN_DERIVATIVE:
     TN_TRY(size_of(c, e->args[0], out));
     for (size_t i = 0; i < e->n_axes; ++i)
@@ -169,12 +235,15 @@ static tn_status size_of(measure *c, const pn_expr *e, double *out) {
     *out = fmax(*out, other);
     return TN_OK;
   }
-  case PN_FUNCTION: return size_of_call(c, e, out);
-  default: *out = 1; return TN_OK;
+  case PN_FUNCTION:
+    return size_of_call(c, e, out);
+  default:
+    *out = 1;
+    return TN_OK;
   }
 }
 
-/* ---- Size of a relation --------------------------------------------------------------------------- */
+/* ---- Size of a relation ---------------------------------------------------------------------- */
 
 typedef struct parts { /* lhs - rhs = sum of sign * value */
   size_t n;
@@ -189,6 +258,7 @@ static tn_status take_apart(measure *c, const pn_relation *relation, parts *p) {
 
 static tn_status look_at(measure *c, size_t site) {
   c->site = &pn_scopes_sites(c->scopes)->sites[site];
+  c->index = site;
   return pn_scopes_at(c->scopes, site, &c->scope);
 }
 
@@ -221,7 +291,7 @@ tn_status pn_relation_size(pn_scopes *scopes, size_t m, size_t r, const double *
   return TN_OK;
 }
 
-/* ---- Unknowns by their values ---------------------------------------------------------------------- */
+/* ---- Unknowns by their values ---------------------------------------------------------------- */
 
 /* Is the relation u = g here? Then the rms of g. */
 static tn_status value_of_condition(measure *c, const pn_relation *relation, size_t unknown,
@@ -290,7 +360,7 @@ static tn_status hard_condition(pn_scopes *scopes, const pn_term *term, size_t u
     const pn_draw draw = {.kind = PN_DRAW_SCALE, .factor = 1};
     if (status == TN_OK)
       status = pn_site_draw(sites, &site, &draw, HARD_POINTS);
-    measure c = {.scopes = scopes, .scope = &scope, .site = &site};
+    measure c = {.scopes = scopes, .scope = &scope, .site = &site, .index = PN_NONE};
     if (status == TN_OK)
       status = look_at_term(&c, term, &sum, &count, unknown);
     pn_site_clear(&site);
@@ -325,7 +395,7 @@ static tn_status by_values(pn_scopes *scopes, size_t unknown, finding *best) {
   return TN_OK;
 }
 
-/* ---- Unknowns by balance --------------------------------------------------------------------------- */
+/* ---- Unknowns by balance --------------------------------------------------------------------- */
 
 /* The largest term with unknown u when its size is x. */
 static tn_status largest_with(measure *c, const parts *p, size_t u, double *sizes, double x,
@@ -405,9 +475,10 @@ static tn_status by_balance(pn_scopes *scopes, size_t u, double *sizes, finding 
   return TN_OK;
 }
 
-/* ---- All unknowns ---------------------------------------------------------------------------------- */
+/* ---- All unknowns ---------------------------------------------------------------------------- */
 
-/* The factor on `net` that gives the unknown its size: 1 inside a function, U over what multiplies it. */
+/* The factor on `net` that gives the unknown its size: 1 inside a function, U over what multiplies
+ * it. */
 static tn_status factor_of_ansatz(pn_scopes *scopes, const pn_expr *ansatz, double size,
                                   double *out) {
   measure c = {.scopes = scopes, .net = 1};
@@ -427,7 +498,8 @@ static tn_status factor_of_ansatz(pn_scopes *scopes, const pn_expr *ansatz, doub
   return TN_OK;
 }
 
-/* Sizes of unknowns that only relations among themselves determine: name by name, the first by 1. */
+/* Sizes of unknowns that only relations among themselves determine: name by name, the first by 1.
+ */
 static tn_status fill_by_balance(pn_scopes *scopes, double *sizes, const char **source) {
   pn_model *model = pn_scopes_model(scopes);
   const pn_problem *problem = model->problem;

@@ -1,8 +1,9 @@
 /* scopes.c: where values are lowered, and which numbers stand for the points there.
  *
- * A graph has few point axes, and equal nodes are one node, so a site has one scope for all uses: residuals
- * of every equation at the same points share their derivatives, and validation compiles from the same leaves.
- * A feed is the other half: buffers of the model's dtype that an executor binds to those leaves.
+ * A graph has few point axes, and equal nodes are one node, so a site has one scope for all uses:
+ * residuals of every equation at the same points share their derivatives, and validation compiles
+ * from the same leaves. A feed is the other half: buffers of the model's dtype that an executor
+ * binds to those leaves.
  */
 #include "pinn/lookup.h"
 #include "pinn/objective.h"
@@ -90,7 +91,11 @@ tn_status pn_scopes_mean(pn_scopes *s, size_t site) {
                       &s->mean[site]);
 }
 
-/* ---- Feeds --------------------------------------------------------------------------------------- */
+size_t pn_scopes_mean_site(const pn_scopes *s, size_t site) {
+  return site < s->n ? s->mean[site] : PN_NONE;
+}
+
+/* ---- Feeds ----------------------------------------------------------------------------------- */
 
 static tn_status add(pn_feed *feed, tn_value leaf, tn_buffer *buffer) {
   tn_status status = tn_grow(&feed->leaf, feed->n, feed->n + 1, sizeof *feed->leaf);
@@ -151,8 +156,8 @@ tn_status pn_feed_site(pn_feed *feed, pn_scopes *s, const pn_scope *scope, const
     if (!points->column[c])
       return TN_FAIL(TN_ESTATE, "the points of `%s` have no %s", points->key,
                      s->model->problem->coordinates[c].name);
-    TN_TRY(add_numbers(feed, s->model->dtype, scope->coordinate[c], count,
-                       points->column[c] + first));
+    TN_TRY(
+        add_numbers(feed, s->model->dtype, scope->coordinate[c], count, points->column[c] + first));
   }
   for (size_t k = 0; k < scope->n_tables; ++k)
     TN_TRY(add_table(feed, s, scope->table[k], scope->table_leaf[k], points, first, count));
@@ -200,7 +205,7 @@ tn_status pn_feed_bind_graph(const pn_feed *feed) {
   return TN_OK;
 }
 
-/* ---- theta --------------------------------------------------------------------------------------- */
+/* ---- theta ----------------------------------------------------------------------------------- */
 
 tn_status pn_theta_new(const pn_model *model, pn_weights_buffer *out) {
   *out = (pn_weights_buffer){0};

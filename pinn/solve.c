@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "pinn/banner.h"
+#include "pinn/check.h"
 #include "pinn/files.h"
 #include "pinn/result.h"
 #include "pinn/summary.h"
@@ -144,6 +145,22 @@ static tn_status refuse_used(const pn_solve_options *o) {
 
 /* ---- Set-up ------------------------------------------------------------------------------------- */
 
+/* The warnings of the file alone, for a run that is not checked. */
+static tn_status file_warnings(pn_run *run) {
+  pn_text text = {0};
+  for (size_t i = 0; i < run->problem->n_warnings; ++i)
+    pn_putf(&text, "%swarning: %s", i > 0 ? "\n" : "", run->problem->warnings[i]);
+  return pn_text_take(&text, &run->warnings, NULL);
+}
+
+/* A wrong sign in the file is found in a second here and not after the training. */
+static tn_status check(pn_run *run) {
+  if (run->options->unchecked) return file_warnings(run);
+  tn_status status = pn_check_before_run(run->problem, &run->checked, &run->warnings);
+  if (status != TN_EINPUT) return status;
+  return TN_FAIL(TN_EINPUT, "%s\n`--no-check` trains all the same.", tn_error_text());
+}
+
 static tn_status set_up(pn_run *run) {
   const pn_solve_options *o = run->options;
   tn_dtype dtype = TN_F64;
@@ -156,6 +173,7 @@ static tn_status set_up(pn_run *run) {
   run->seed = o->seed_given ? o->seed : run->problem->seed;
   run->limit = o->seconds > 0 ? o->seconds : run->problem->seconds;
   TN_TRY(pn_problem_dtype(run->problem, &dtype));
+  TN_TRY(check(run));
   TN_TRY(tn_pool_new(o->threads, &run->pool));
   return pn_model_new(run->problem, dtype, &run->model);
 }
@@ -228,11 +246,17 @@ static tn_status prepare(pn_run *run) {
 static tn_status train(pn_run *run) {
   tn_status status = pn_training_run(run->training);
   if (status != TN_ENONFINITE) return status;
-  return tn_copy_text(tn_error_text(), &run->failure);
+  pn_text text = {0};
+  char step[32];
+  pn_putf(&text, "%s\nStep %s is saved in %s.", tn_error_text(),
+          pn_grouped(pn_training_result(run->training)->steps, step), run->folder);
+  return pn_text_take(&text, &run->failure, NULL);
 }
 
 static tn_status write_all(pn_run *run, double started) {
-  TN_TRY(pn_result_write(run, true));
+  pn_outcome outcome = pn_training_result(run->training)->outcome;
+  bool finished = run->failure == NULL && outcome != PN_INTERRUPTED && outcome != PN_TERMINATED;
+  TN_TRY(pn_result_write(run, finished));
   run->seconds = pn_clock() - started;
   TN_TRY(pn_summary_write(run));
   TN_TRY(pn_report_page(run));
@@ -246,6 +270,8 @@ static void tear_down(pn_run *run) {
   pn_problem_free(&run->problem);
   tn_pool_free(&run->pool);
   tn_free(&run->folder);
+  tn_free(&run->checked);
+  tn_free(&run->warnings);
   tn_free(&run->failure);
 }
 

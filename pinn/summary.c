@@ -23,7 +23,7 @@ static void put_fields(pn_json *json, const pn_run *run) {
   for (size_t i = 0; i < r->n_fields; ++i) {
     const pn_field_error *e = &r->fields[i];
     pn_json_object(json, p->unknowns[i].name);
-    if (e->known) {
+    if (e->known && run->failure == NULL) {
       pn_json_number(json, "rel_l2", e->rel_l2);
       pn_json_number(json, "linf", e->linf);
       pn_json_object(json, "linf_at");
@@ -35,10 +35,12 @@ static void put_fields(pn_json *json, const pn_run *run) {
       pn_json_null(json, "rel_l2");
       pn_json_null(json, "linf");
     }
-    pn_json_number(json, "accept", e->accept);
-    pn_json_number(json, "rms", e->rms);
-    pn_json_number(json, "lowest", e->lowest);
-    pn_json_number(json, "highest", e->highest);
+    pn_json_number(json, "accept", p->unknowns[i].accept);
+    if (run->failure == NULL) {
+      pn_json_number(json, "rms", e->rms);
+      pn_json_number(json, "lowest", e->lowest);
+      pn_json_number(json, "highest", e->highest);
+    }
     pn_json_end(json);
   }
   pn_json_end(json);
@@ -48,7 +50,7 @@ static void put_terms(pn_json *json, const pn_run *run) {
   const pn_train_result *r = pn_training_result(run->training);
   const pn_sites *sites = pn_training_sites(run->training);
   pn_json_object(json, "terms");
-  for (size_t m = 0; m < r->n_terms; ++m) {
+  for (size_t m = 0; run->failure == NULL && m < r->n_terms; ++m) {
     pn_json_object(json, sites->terms[m].term->name);
     pn_json_number(json, "relative", r->terms[m].relative);
     pn_json_number(json, "rms", r->terms[m].rms);

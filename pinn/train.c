@@ -1,8 +1,9 @@
 /* train.c: a training run from the model to the first step.
  *
- * Order: the plan, the layout of the points, sizes of the unknowns, the loss, sizes of the relations, first
- * weights, the validation. Everything a user sees in the banner is decided here and nothing later. A stage
- * in another precision than the problem's gets a second edition of the model over the same theta and points.
+ * Order: the plan, the layout of the points, sizes of the unknowns, the loss, sizes of the
+ * relations, first weights, the validation. Everything a user sees in the banner is decided here
+ * and nothing later. A stage in another precision than the problem's gets a second edition of the
+ * model over the same theta and points.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ double pn_training_clock(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* ---- Points, scales, weights ------------------------------------------------------------------------ */
+/* ---- Points, scales, weights ----------------------------------------------------------------- */
 
 tn_status pn_training_draw(pn_training *t) {
   const pn_draw draw = {.kind = PN_DRAW_TRAIN,
@@ -45,7 +46,7 @@ static void file_weights(const pn_training *t, double *weight) {
   }
 }
 
-/* ---- Editions ------------------------------------------------------------------------------------- */
+/* ---- Editions -------------------------------------------------------------------------------- */
 
 static tn_status make_other(pn_training *t, tn_dtype dtype) {
   pn_edition *e = &t->other;
@@ -74,7 +75,7 @@ tn_status pn_training_choose(pn_training *t, size_t s) {
   return TN_OK;
 }
 
-/* ---- Optimizers ----------------------------------------------------------------------------------- */
+/* ---- Optimizers ------------------------------------------------------------------------------ */
 
 static tn_status set_option(const pn_plan_stage *stage, size_t s, const char *name, double value,
                             bool asked, pn_setting *settings, size_t *n) {
@@ -101,7 +102,7 @@ tn_status pn_training_optimizer(pn_training *t, size_t s) {
   return pn_opt_new(stage->class_, t->n, settings, n, &context, &t->opt);
 }
 
-/* ---- Refinement ----------------------------------------------------------------------------------- */
+/* ---- Refinement ------------------------------------------------------------------------------ */
 
 enum { POOL = 8 }; /* candidates a point */
 
@@ -143,7 +144,7 @@ tn_status pn_training_refine(pn_training *t) {
   return pn_loss_bind(t->loss);
 }
 
-/* ---- The object ----------------------------------------------------------------------------------- */
+/* ---- The object ------------------------------------------------------------------------------ */
 
 static tn_status lay_out(pn_training *t) {
   const pn_problem *problem = t->problem;
@@ -282,7 +283,7 @@ void pn_training_free(pn_training **training) {
   tn_free(training);
 }
 
-/* ---- Looking in ----------------------------------------------------------------------------------- */
+/* ---- Looking in ------------------------------------------------------------------------------ */
 
 const pn_plan *pn_training_plan(const pn_training *t) { return &t->plan; }
 const pn_sites *pn_training_sites(const pn_training *t) { return t->sites; }

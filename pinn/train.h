@@ -11,85 +11,88 @@
 #include "pinn/objective.h"
 #include "pinn/pinn.h"
 
-/* ---- Plan (plan.c) -------------------------------------------------------------------------------- */
+/* ---- Plan (plan.c) --------------------------------------------------------------------------- */
 
 typedef struct pn_plan_stage {
-  pn_stage stage;             /* every "auto" decided */
+  pn_stage stage; /* every "auto" decided */
   const pn_opt_class *class_;
-  pn_schedule schedule;       /* of the rate; constant 0 for methods without one */
+  pn_schedule schedule; /* of the rate; constant 0 for methods without one */
 } pn_plan_stage;
 typedef struct pn_plan {
   size_t n;
   pn_plan_stage *stages;
-  bool standard;              /* the file has no stages */
+  bool standard; /* the file has no stages */
 } pn_plan;
-/* The stages of the file, or adam 2 000 then ssbroyden (n_theta <= 5 000) or lbfgs, 10 000 steps. */
+/* The stages of the file, or adam 2 000 then ssbroyden (n_theta <= 5 000) or lbfgs, 10 000 steps.
+ */
 tn_status pn_plan_new(const pn_problem *problem, size_t n_theta, pn_plan *out) TN_MUST_USE;
 void pn_plan_free(pn_plan *plan);
 
-/* ---- Run ------------------------------------------------------------------------------------------ */
+/* ---- Run ------------------------------------------------------------------------------------- */
 
 typedef struct pn_progress {
-  size_t stage, n_stages;      /* stage counts from 1 */
+  size_t stage, n_stages; /* stage counts from 1 */
   const char *optimizer;
-  size_t step;                 /* over all stages: steps done */
+  size_t step;                    /* over all stages: steps done */
   size_t stage_step, stage_steps; /* done, and at most, in this stage */
   double loss;
   size_t n_terms;
-  const double *relative;      /* [n_terms], as sites->terms: rms residual over its scale, training points */
+  const double
+      *relative; /* [n_terms], as sites->terms: rms residual over its scale, training points */
   size_t n_errors;
-  const double *errors;        /* [n_unknowns]: relative L2; NaN where there is no exact solution */
-  double rate;                 /* learning rate; NaN for methods without one */
-  double seconds;              /* since pn_training_run, earlier runs of a resumed one included */
-  double seconds_left;         /* estimate */
+  const double *errors; /* [n_unknowns]: relative L2; NaN where there is no exact solution */
+  double rate;          /* learning rate; NaN for methods without one */
+  double seconds;       /* since pn_training_run, earlier runs of a resumed one included */
+  double seconds_left;  /* estimate */
   bool stage_end;
-  bool recorded;               /* went into the history; else a sign of life after 2 s of silence */
+  bool recorded; /* went into the history; else a sign of life after 2 s of silence */
 } pn_progress;
 
-typedef struct pn_history {   /* owned by the training; arrays row by record */
+typedef struct pn_history { /* owned by the training; arrays row by record */
   size_t n, capacity, n_terms, n_unknowns;
   double *step, *stage, *seconds, *loss, *rate;
-  double *relative;            /* [n x n_terms] */
-  double *error;               /* [n x n_unknowns] */
+  double *relative; /* [n x n_terms] */
+  double *error;    /* [n x n_unknowns] */
 } pn_history;
 
 typedef struct pn_training pn_training;
 
 typedef struct pn_train_options {
   uint64_t seed;
-  double seconds;              /* 0: no limit */
-  double checkpoint_seconds;   /* 0: 30 */
-  void *context;               /* handed to the three calls below, each of which may be NULL */
+  double seconds;            /* 0: no limit */
+  double checkpoint_seconds; /* 0: 30 */
+  void *context;             /* handed to the three calls below, each of which may be NULL */
   tn_status (*progress)(void *context, const pn_progress *progress);
   /* At stage ends, every checkpoint_seconds, and before a stop. The training can be visited. */
   tn_status (*checkpoint)(void *context, pn_training *training, bool stage_end);
-  int (*stop)(void *context);  /* polled between steps: a signal number, or 0 */
+  int (*stop)(void *context); /* polled between steps: a signal number, or 0 */
 } pn_train_options;
 
 typedef struct pn_stage_result {
   size_t steps;
   double seconds, loss;
-  char reason[160];            /* why it ended: "all steps done", "accepted at step 512", ... */
+  char reason[160]; /* why it ended: "all steps done", "accepted at step 512", ... */
 } pn_stage_result;
 
 typedef struct pn_train_result { /* borrowed from the training */
   pn_outcome outcome;
   size_t steps, n_stages;
-  pn_stage_result *stages;     /* of the plan; steps = 0 where it was not reached */
+  pn_stage_result *stages; /* of the plan; steps = 0 where it was not reached */
   double seconds, loss;
   size_t n_fields;
-  pn_field_error *fields;      /* [n_unknowns] */
+  pn_field_error *fields; /* [n_unknowns] */
   size_t n_terms;
-  pn_term_check *terms;        /* as sites->terms */
-  char detector[256];          /* "" or what the failed answer looks like, and a key to try */
+  pn_term_check *terms; /* as sites->terms */
+  char detector[256];   /* "" or what the failed answer looks like, and a key to try */
 } pn_train_result;
 
-/* model: of the problem's dtype; borrowed, as pool. Sets the model's scales, draws the first weights. */
+/* model: of the problem's dtype; borrowed, as pool. Sets the model's scales, draws the first
+ * weights. */
 tn_status pn_training_new(pn_model *model, tn_pool *pool, const pn_train_options *options,
                           pn_training **out) TN_MUST_USE;
 void pn_training_free(pn_training **training);
-/* TN_ENONFINITE: explained in the error text, theta is that of the last good step. A stop by signal is
- * TN_OK with outcome PN_INTERRUPTED or PN_TERMINATED. */
+/* TN_ENONFINITE: explained in the error text, theta is that of the last good step. A stop by
+ * signal is TN_OK with outcome PN_INTERRUPTED or PN_TERMINATED. */
 tn_status pn_training_run(pn_training *training) TN_MUST_USE;
 
 /* All that changes: theta, optimizer, stage, step, points, weights, scales, history. */
@@ -104,7 +107,8 @@ const double *pn_training_theta(const pn_training *training, size_t *n);
 const pn_train_result *pn_training_result(const pn_training *training);
 /* "u by 0.71 (initial)", "burgers by 1.1 (u*u_x)": one text an unknown, then one a term. */
 size_t pn_training_scales(const pn_training *training, const char *const **texts);
-/* Seconds a step takes, measured by pn_training_new on the loss and gradient (for the plan line). */
+/* Seconds a step takes, measured by pn_training_new on the loss and gradient (for the plan line).
+ */
 double pn_training_step_seconds(const pn_training *training);
 
 #endif

@@ -1,11 +1,12 @@
 /* train_accept.c: has the run met its aim, and if not, what does the answer look like?
  *
- * Accepted means: every error that `accept.error` limits, and every term's relative residual on points that
- * were never trained. While training, the errors are looked at every record and the residuals only when
- * the errors are met, both with a margin, so that the verdict at the end is the same.
+ * Accepted means: every error that `accept.error` limits, and every term's relative residual on
+ * points that were never trained. While training, the errors are looked at every record and the
+ * residuals only when the errors are met, both with a margin, so that the verdict at the end is
+ * the same.
  *
- * Detectors, in this order: a field that does not vary; a field that is tiny beside its own data; a loss
- * that stood still. They name one key to try and are guesses, said as such.
+ * Detectors, in this order: a field that does not vary; a field that is tiny beside its own data;
+ * a loss that stood still. They name one key to try and are guesses, said as such.
  */
 #include <math.h>
 #include <stdio.h>
@@ -56,7 +57,7 @@ tn_status pn_training_try(pn_training *t, bool *met) {
   return TN_OK;
 }
 
-/* ---- Detectors ------------------------------------------------------------------------------------ */
+/* ---- Detectors ------------------------------------------------------------------------------- */
 
 static void detect_constant(pn_training *t) {
   pn_train_result *r = &t->result;

@@ -21,30 +21,30 @@ struct pn_training {
   pn_edition other; /* of the other precision, if a stage asks for it; owned */
   pn_metrics *metrics;
   const pn_weight_class *scheme;
-  size_t n;            /* parameters */
-  double *theta;       /* [n] */
-  double *good;        /* [n] the last theta whose loss is known to be finite */
-  double *incoming;    /* [n] scratch */
-  double *weight;      /* [n_terms] of the present stage */
+  size_t n;         /* parameters */
+  double *theta;    /* [n] */
+  double *good;     /* [n] the last theta whose loss is known to be finite */
+  double *incoming; /* [n] scratch */
+  double *weight;   /* [n_terms] of the present stage */
   size_t n_scales;
-  double *scale;       /* of all relations of all terms, one after another */
-  double *size;        /* [n_unknowns] before rounding */
-  pn_loss *loss;       /* of the present stage: main.loss or other.loss */
-  pn_opt *opt;         /* of the present stage; NULL between stages */
+  double *scale;                  /* of all relations of all terms, one after another */
+  double *size;                   /* [n_unknowns] before rounding */
+  pn_loss *loss;                  /* of the present stage: main.loss or other.loss */
+  pn_opt *opt;                    /* of the present stage; NULL between stages */
   size_t stage, stage_step, step; /* stages and steps done */
-  size_t round;        /* refinements in this stage */
-  double mark_loss;    /* stall: loss at step mark_step of the stage */
+  size_t round;                   /* refinements in this stage */
+  double mark_loss;               /* stall: loss at step mark_step of the stage */
   size_t mark_step;
-  double seconds;      /* of earlier runs and this one, up to the last look at the clock */
+  double seconds; /* of earlier runs and this one, up to the last look at the clock */
   double stage_seconds;
   double clock;        /* when `seconds` was last brought up to date */
   double saved, shown; /* `seconds` at the last checkpoint and the last progress call */
   double step_seconds;
-  double *relative;    /* [n_terms] scratch of progress calls */
-  double *error;       /* [n_unknowns] likewise: the last errors measured */
+  double *relative; /* [n_terms] scratch of progress calls */
+  double *error;    /* [n_unknowns] likewise: the last errors measured */
   pn_history history;
   pn_train_result result;
-  const char **texts;  /* n_unknowns + n_terms, in the model's arena */
+  const char **texts; /* n_unknowns + n_terms, in the model's arena */
 };
 
 double pn_training_clock(void); /* seconds, monotonic */
@@ -62,7 +62,8 @@ void pn_history_free(pn_history *history);
 
 /* Does the file ask for something that can end a run early? */
 bool pn_training_can_accept(const pn_training *t);
-/* Fills the field errors of the result; met: errors and residuals are inside their limits with a margin. */
+/* Fills the field errors of the result; met: errors and residuals are inside their limits with a
+ * margin. */
 tn_status pn_training_try(pn_training *t, bool *met) TN_MUST_USE;
 /* The verdict on theta. */
 tn_status pn_training_judge(pn_training *t) TN_MUST_USE;

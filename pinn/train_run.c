@@ -1,12 +1,14 @@
 /* train_run.c: the stages, step by step.
  *
- * A stage starts with new points (a new scramble; from the second on refined at once if `refine` asks for
- * it), weights from the scheme, and a new optimizer. Between two steps, and only there, the loop looks at
- * the clock and at signals, refines points, records and saves. What decides about theta depends on step
- * numbers alone (a limit in seconds excepted), so a run and its resumed halves have the same bits.
+ * A stage starts with new points (a new scramble; from the second on refined at once if `refine`
+ * asks for it), weights from the scheme, and a new optimizer. Between two steps, and only there,
+ * the loop looks at the clock and at signals, refines points, records and saves. What decides
+ * about theta depends on step numbers alone (a limit in seconds excepted), so a run and its
+ * resumed halves have the same bits.
  *
- * Records are made every 100 steps of a first-order method and every 50 of the others: the loss at theta by
- * an evaluation of its own, and the errors against exact solutions, which may end the run early.
+ * Records are made every 100 steps of a first-order method and every 50 of the others: the loss at
+ * theta by an evaluation of its own, and the errors against exact solutions, which may end the run
+ * early.
  */
 #include <math.h>
 #include <stdio.h>
@@ -32,7 +34,7 @@ static void end_with(pn_training *t, const char *reason) {
   snprintf(stage_result(t)->reason, sizeof stage_result(t)->reason, "%s", reason);
 }
 
-/* ---- Progress ------------------------------------------------------------------------------------- */
+/* ---- Progress -------------------------------------------------------------------------------- */
 
 static double seconds_left(const pn_training *t) {
   const pn_plan_stage *stage = present(t);
@@ -83,7 +85,7 @@ static tn_status save(pn_training *t, bool stage_end) {
   return t->options.checkpoint ? t->options.checkpoint(t->options.context, t, stage_end) : TN_OK;
 }
 
-/* ---- Not finite ----------------------------------------------------------------------------------- */
+/* ---- Not finite ------------------------------------------------------------------------------ */
 
 /* Back to the last good theta, saved; then the error, whose text says where. */
 static tn_status not_finite(pn_training *t) {
@@ -99,7 +101,7 @@ static tn_status not_finite(pn_training *t) {
   return TN_FAIL(TN_ENONFINITE, "step %zu: the loss is not finite", step);
 }
 
-/* ---- Recording ------------------------------------------------------------------------------------ */
+/* ---- Recording ------------------------------------------------------------------------------- */
 
 static tn_status record(pn_training *t, bool stage_end, bool *accepted) {
   double loss = 0;
@@ -117,7 +119,7 @@ static size_t record_every(const pn_training *t) {
   return present(t)->class_->flags & PN_OPT_RATE ? RECORD_FIRST_ORDER : RECORD_NEWTON;
 }
 
-/* ---- A stage -------------------------------------------------------------------------------------- */
+/* ---- A stage --------------------------------------------------------------------------------- */
 
 static tn_status weigh(pn_training *t) {
   for (size_t m = 0; m < t->sites->n_terms; ++m) {

@@ -1,7 +1,8 @@
 /* train_state.c: the history of a run, and its whole state as named numbers.
  *
- * What a visitor sees is enough to continue with the same bits: theta, the optimizer, where in the plan,
- * the points (refined ones cannot be drawn again), weights and scales, and the history so that curves go on.
+ * What a visitor sees is enough to continue with the same bits: theta, the optimizer, where in the
+ * plan, the points (refined ones cannot be drawn again), weights and scales, and the history so
+ * that curves go on.
  */
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 
 #include "pinn/train_inside.h"
 
-/* ---- History -------------------------------------------------------------------------------------- */
+/* ---- History --------------------------------------------------------------------------------- */
 
 static tn_status reserve(pn_history *h, size_t capacity) {
   double **columns[] = {&h->step, &h->stage, &h->seconds, &h->loss, &h->rate};
@@ -66,7 +67,7 @@ static tn_status visit_history(pn_history *h, pn_state_visitor *v) {
   return h->n_unknowns ? v->doubles(v, "history.error", n * h->n_unknowns, h->error) : TN_OK;
 }
 
-/* ---- Points --------------------------------------------------------------------------------------- */
+/* ---- Points ---------------------------------------------------------------------------------- */
 
 static tn_status visit_site(const pn_problem *problem, pn_site *site, pn_state_visitor *v) {
   char name[256];
@@ -85,7 +86,7 @@ static tn_status visit_site(const pn_problem *problem, pn_site *site, pn_state_v
   return TN_OK;
 }
 
-/* ---- Stages --------------------------------------------------------------------------------------- */
+/* ---- Stages ---------------------------------------------------------------------------------- */
 
 static tn_status visit_stage(pn_stage_result *stage, size_t s, pn_state_visitor *v) {
   char name[64];
@@ -104,6 +105,26 @@ static tn_status visit_stage(pn_stage_result *stage, size_t s, pn_state_visitor 
     stage->reason[i] = (char)(reason[i] >= 0 && reason[i] < 256 ? (unsigned char)reason[i] : '?');
   stage->reason[sizeof stage->reason - 1] = '\0';
   return TN_OK;
+}
+
+/* The optimizer's names get "optimizer." in front. */
+static tn_status named_doubles(pn_state_visitor *v, const char *name, size_t n, double *data) {
+  pn_state_visitor *outer = v->context;
+  char full[256];
+  snprintf(full, sizeof full, "optimizer.%s", name);
+  return outer->doubles(outer, full, n, data);
+}
+
+static tn_status named_number(pn_state_visitor *v, const char *name, double *x) {
+  pn_state_visitor *outer = v->context;
+  char full[256];
+  snprintf(full, sizeof full, "optimizer.%s", name);
+  return outer->number(outer, full, x);
+}
+
+static tn_status visit_optimizer(pn_opt *opt, pn_state_visitor *v) {
+  pn_state_visitor inner = {v, v->restores, named_doubles, named_number};
+  return pn_opt_visit(opt, &inner);
 }
 
 static tn_status visit_place(pn_training *t, pn_state_visitor *v, bool *open) {
@@ -143,7 +164,7 @@ tn_status pn_training_visit(pn_training *t, pn_state_visitor *v) {
       TN_TRY(pn_training_optimizer(t, t->stage));
   }
   if (open)
-    TN_TRY(pn_opt_visit(t->opt, v));
+    TN_TRY(visit_optimizer(t->opt, v));
   if (!v->restores)
     return TN_OK;
   TN_TRY(pn_training_choose(t, t->stage < t->plan.n ? t->stage : t->plan.n - 1));

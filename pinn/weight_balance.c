@@ -1,17 +1,18 @@
 /* weight_balance.c: weights that keep conditions from being outvoted, set where a stage starts.
  *
  *   equations    w_m = f_m
- *   conditions   w_m = b_m f_m,  b_m = |g_E| / |g_m|, kept in [1, 100],  g_m = gradient of (1 / C_m) S_m,
+ *   conditions   w_m = b_m f_m,  b_m = |g_E| / |g_m|, kept in [1, 100],  g_m = gradient of (1 /
+ *   C_m) S_m,
  *                g_E the largest gradient of an equation
  *
- * f_m is the factor of the file; gradients are measured without it, so that a factor really multiplies.
- * After Wang, Teng and Perdikaris (2021), who repeat it at every few steps; here the weights stand still for
- * a stage, because a quasi-Newton method needs one function.
+ * f_m is the factor of the file; gradients are measured without it, so that a factor really
+ * multiplies. After Wang, Teng and Perdikaris (2021), who repeat it at every few steps; here the
+ * weights stand still for a stage, because a quasi-Newton method needs one function.
  *
- * Why never below 1, and equations not at all: making all norms equal was tried. At random weights the
- * network is almost constant, the equation is then nearly fulfilled and its gradient small; for Burgers
- * it got up to 90 times the weight of the initial values, and the run went to u = 0. Sizes of equations among
- * themselves are the business of scale.c.
+ * Why never below 1, and equations not at all: making all norms equal was tried. At random weights
+ * the network is almost constant, the equation is then nearly fulfilled and its gradient small;
+ * for Burgers it got up to 90 times the weight of the initial values, and the run went to u = 0.
+ * Sizes of equations among themselves are the business of scale.c.
  */
 #include <math.h>
 

@@ -1,6 +1,7 @@
 /* weight_list.c: the list of ways to weigh the terms of the loss, and the one that does nothing.
  *
- * To add one: write pinn/weight_<name>.c that ends in one pn_weight_class, and add one line to LIST.
+ * To add one: write pinn/weight_<name>.c that ends in one pn_weight_class, and add one line to
+ * LIST.
  */
 #include "pinn/objective.h"
 

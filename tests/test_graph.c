@@ -6,7 +6,6 @@
 #include "tensor/graph.h"
 #include "tests/support_graph.h"
 
-#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -429,7 +428,7 @@ static void axis_rules_hold(void **state) {
                     (tn_value){0}, false), TN_ESHAPE, "linear", "[2, 3]");
   tn_axis last = other;
   for (int i = 0; last; ++i) {
-    char name[16];
+    char name[64];
     snprintf(name, sizeof name, "axis%d", i);
     last = tn_axis_new(b.graph, name);
     assert_true(i < 100000);

@@ -50,7 +50,7 @@ file renamed $'s = [-1, 1]\nt = [0, 1]' "$nu" 'w = { of = "s, t", odd = "s" }' '
 file units $'x = [-1000, 1000]\nt = [0, 1]' "$nu" 'u = { of = "x, t", odd = "x" }' 'u_t + 1000*u*u_x = 1e6*nu*u_xx' \
   'u = -sin(pi*x/1000)' 'on = "x = -1000 or x = 1000", equation = "u = 0"' 'u = "cole_hopf(x/1000, t, nu)"'
 file scaled $'x = [-1, 1]\nt = [0, 1]' "$nu" 'u = { of = "x, t", odd = "x" }' '1000*nu*u_xx = 1000*u_t + 1000*u*u_x' \
-  '0 = u + sin(pi*x)' 'on = "x = -1 or x = 1", equation = "0 = u"' 'u = "cole_hopf(x, t, nu)"'
+  '0 = 2*u + 2*sin(pi*x)' 'on = "x = -1 or x = 1", equation = "0 = u"' 'u = "cole_hopf(x, t, nu)"'
 file conservation $'x = [-1, 1]\nt = [0, 1]' "$nu" 'u = { of = "x, t", odd = "x" }' 'u_t + (u^2/2)_x = nu*u_xx' \
   'u = -sin(pi*x)' 'on = "x = -1 or x = 1", equation = "u = 0"' 'u = "cole_hopf(x, t, nu)"'
 file mirrored $'x = [1, 3]\nt = [0, 1]' "$nu" 'u = { of = "x, t", odd = "x" }' 'u_t - u*u_x = nu*u_xx' \

@@ -23,9 +23,9 @@ static void catch_signals(void) {
   const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i) {
     struct sigaction before;
-    /* A signal that was ignored at the start (nohup, a job in the background) stays so. */
-    if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-      (void)sigaction(numbers[i], &action, NULL);
+    bool known = sigaction(numbers[i], NULL, &before) == 0;
+    if (known && numbers[i] == SIGHUP && before.sa_handler == SIG_IGN) continue; /* nohup */
+    (void)sigaction(numbers[i], &action, NULL);
   }
   (void)signal(SIGPIPE, SIG_IGN); /* a closed terminal must not lose a run */
 }
@@ -87,6 +87,7 @@ static int run(const cli_command *self, int argc, char **argv) {
       {"seed", "n", CLI_SEED, &seed, "of all random numbers (default: the file's, or 0)"},
       {"seconds", "s", CLI_REAL, &solve.seconds, "stop training after so long"},
       {"resume", NULL, CLI_FLAG, &solve.resume, "continue the run that the folder holds"},
+      {"no-check", NULL, CLI_FLAG, &solve.unchecked, "train although `pinn check` finds an error"},
       {"quiet", NULL, CLI_FLAG, &quiet, "print errors only"},
       {0},
   };
@@ -123,5 +124,5 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_solve = {
     "solve",
     "FILE [--out DIR] [--set path=value]... [--device cpu|cuda] [--threads n] [--seed n]\n"
-    "                  [--seconds s] [--resume] [--quiet]",
+    "                  [--seconds s] [--resume] [--no-check] [--quiet]",
     "Trains a network on a problem file and writes the results to a folder.", run};

@@ -61,8 +61,10 @@ int main(int argc, char **argv) {
     return finish(0);
   }
   for (size_t i = 0; i < N_COMMANDS; ++i) {
-    if (strcmp(argv[1], commands[i]->name) == 0)
-      return finish(commands[i]->run(commands[i], argc - 2, argv + 2));
+    if (strcmp(argv[1], commands[i]->name) == 0) {
+      int status = commands[i]->run(commands[i], argc - 2, argv + 2);
+      return commands[i] == &cli_solve ? status : finish(status); /* its results are files */
+    }
   }
   return unknown(argv[1]);
 }

@@ -1,0 +1,273 @@
+/* check_facts.c: what the program read: networks, equations, conditions, channels, cost.
+ *
+ * Equations are printed from the parsed tree, never from the text of the file: what is shown is what is
+ * trained. The cost is a rough model,
+ *
+ *   floating point operations a step = 6 sum over sites of points * channels * weights
+ *
+ * (two a weight and channel forwards, twice that backwards) at 3 GFLOP/s a core.
+ */
+#include "pinn/check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_WIDTH = 10 };
+
+/* "8 192" */
+static const char *grouped(size_t n, char text[32]) {
+  char digits[32];
+  size_t length = (size_t)snprintf(digits, sizeof digits, "%zu", n), k = 0;
+  for (size_t i = 0; i < length && k + 2 < 32; ++i) {
+    if (i && (length - i) % 3 == 0)
+      text[k++] = ' ';
+    text[k++] = digits[i];
+  }
+  text[k] = '\0';
+  return text;
+}
+
+/* ---- Networks and orders -------------------------------------------------------------------------------- */
+
+static void put_unknown(pn_checking *c, size_t u) {
+  const pn_problem *p = c->problem;
+  pn_putf(&c->out, "%s(", p->unknowns[u].name);
+  for (size_t j = 0; j < p->unknowns[u].n_of; ++j)
+    pn_putf(&c->out, "%s%s", j ? ", " : "", p->coordinates[p->unknowns[u].of[j]].name);
+  pn_put(&c->out, ")");
+}
+
+static void put_networks(pn_checking *c, const pn_model *m) {
+  char number[32];
+  for (size_t i = 0; i < m->n_nets; ++i) {
+    const pn_net *net = &m->nets[i];
+    size_t weights = 0;
+    for (size_t b = 0; b < net->n_blocks; ++b)
+      weights += m->blocks[net->first_block + b].count;
+    pn_put(&c->out, i ? "           " : "network    ");
+    for (size_t k = 0; k < net->n_out; ++k) {
+      pn_put(&c->out, k ? ", " : "");
+      put_unknown(c, net->unknown[k]);
+    }
+    pn_putf(&c->out, "   %s %zu-%zux%zu-%zu, %s, %s weights, %s\n", net->options.kind, net->n_in,
+            net->options.width, net->options.depth, net->n_out, net->options.activation,
+            grouped(weights, number), m->dtype == TN_F32 ? "float32" : "float64");
+  }
+}
+
+/* An ansatz may differentiate the network once more than the equations show. */
+static tn_status put_orders(pn_checking *c) {
+  const pn_problem *p = c->problem;
+  int *order = NULL;
+  TN_TRY(TN_NEW(p->n_unknowns, &order));
+  tn_status status = pn_problem_orders(p, order, NULL);
+  for (size_t u = 0; u < p->n_unknowns && status == TN_OK; ++u) {
+    const pn_unknown *unknown = &p->unknowns[u];
+    if (!unknown->ansatz || order[u] < 1)
+      continue;
+    pn_putf(&c->out, "ansatz     %s = %s: the network to order %d", unknown->name,
+            pn_check_text(c, unknown->ansatz), order[u]);
+    if (unknown->n_of == 1)
+      pn_putf(&c->out, " (%s)", pn_check_derivative(c, u, unknown->of[0], order[u]));
+    pn_put(&c->out, "\n");
+  }
+  tn_free(&order);
+  return status;
+}
+
+/* ---- Equations and conditions ---------------------------------------------------------------------------- */
+
+static size_t points_of(const pn_sites *sites, const pn_term *term) {
+  size_t n = 0;
+  for (size_t m = 0; m < sites->n_terms; ++m)
+    for (size_t k = 0; sites->terms[m].term == term && k < sites->terms[m].n_sites; ++k)
+      n += sites->sites[sites->terms[m].site[k]].wanted;
+  return n;
+}
+
+static void put_term(pn_checking *c, const pn_sites *sites, const pn_term *t, const char *head) {
+  char number[32];
+  if (c->json) {
+    pn_json_object(c->json, NULL);
+    pn_json_string(c->json, "name", t->name);
+    pn_json_string(c->json, "kind", t->is_condition ? "condition" : "equation");
+    pn_json_string(c->json, "region", t->region);
+    pn_json_boolean(c->json, "hard", t->hard);
+    pn_json_integer(c->json, "points", (int64_t)points_of(sites, t));
+    pn_json_array(c->json, "relations");
+  }
+  for (size_t r = 0; r < t->n_relations; ++r) {
+    const char *text = pn_check_relation_text(c, &t->relations[r]);
+    if (c->json)
+      pn_json_string(c->json, NULL, text);
+    pn_putf(&c->out, "%-*s %-*s  %s", NAME_WIDTH, r ? "" : head, NAME_WIDTH, r ? "" : t->name,
+            text);
+    if (t->region)
+      pn_putf(&c->out, "   %s %s", t->where == PN_ON ? "on" : "in", t->region);
+    if (t->hard)
+      pn_put(&c->out, "   by construction");
+    else if (t->where != PN_INTEGRAL)
+      pn_putf(&c->out, "   %s point%s", grouped(points_of(sites, t), number),
+              points_of(sites, t) == 1 ? "" : "s");
+    pn_put(&c->out, "\n");
+  }
+  if (c->json) {
+    pn_json_end(c->json);
+    pn_json_end(c->json);
+  }
+}
+
+static void put_terms(pn_checking *c, const pn_sites *sites) {
+  const pn_problem *p = c->problem;
+  if (c->json)
+    pn_json_array(c->json, "terms");
+  for (size_t i = 0; i < p->n_equations; ++i)
+    put_term(c, sites, &p->equations[i], i ? "" : "equation");
+  for (size_t i = 0; i < p->n_conditions; ++i)
+    put_term(c, sites, &p->conditions[i], i ? "" : "condition");
+  if (c->json)
+    pn_json_end(c->json);
+}
+
+/* ---- Channels and cost ------------------------------------------------------------------------------------- */
+
+typedef struct plan {
+  pn_scopes *scopes;
+  size_t n;
+  tn_value *roots;
+  ag_resolve_report report;
+} plan;
+
+static tn_status lower_all(plan *s, pn_sites *sites) {
+  size_t most = 0;
+  for (size_t m = 0; m < sites->n_terms; ++m)
+    most += sites->terms[m].n_sites * sites->terms[m].term->n_relations;
+  TN_TRY(TN_NEW(most, &s->roots));
+  for (size_t m = 0; m < sites->n_terms; ++m)
+    for (size_t k = 0; k < sites->terms[m].n_sites; ++k)
+      for (size_t r = 0; r < sites->terms[m].term->n_relations; ++r) {
+        pn_scope *scope = NULL;
+        TN_TRY(pn_scopes_at(s->scopes, sites->terms[m].site[k], &scope));
+        TN_TRY(pn_lower_relation(scope, &sites->terms[m].term->relations[r], &s->roots[s->n++]));
+      }
+  return TN_OK;
+}
+
+static tn_status plan_channels(const pn_model *model, pn_sites *sites, plan *s) {
+  tn_status status = pn_scopes_new((pn_model *)(uintptr_t)model, sites, &s->scopes);
+  if (status == TN_OK)
+    status = lower_all(s, sites);
+  if (status == TN_OK)
+    status = ag_resolve(model->graph, s->n, s->roots, NULL, s->roots, &s->report);
+  tn_free(&s->roots);
+  pn_scopes_free(&s->scopes);
+  return status;
+}
+
+static void put_channels(pn_checking *c, const ag_resolve_report *report) {
+  if (c->json)
+    pn_json_array(c->json, "channels");
+  for (size_t i = 0; i < report->n_groups && i < 32; ++i) {
+    const ag_group_report *g = &report->group[i];
+    if (c->json) {
+      pn_json_object(c->json, NULL);
+      pn_json_string(c->json, "field", g->field);
+      pn_json_integer(c->json, "line", g->line);
+      pn_json_string(c->json, "labels", g->labels);
+      pn_json_integer(c->json, "channels", (int64_t)g->channels);
+      pn_json_end(c->json);
+    }
+    bool folded = strstr(g->labels, " + ") || strstr(g->labels, " - "), again = false;
+    for (size_t k = 0; k < i; ++k)
+      again |= strcmp(report->group[k].labels, g->labels) == 0;
+    if (g->channels < 2 || again)
+      continue; /* values alone, or as above at other points */
+    pn_putf(&c->out, "computes   %s: %s   (%zu channels%s)\n", g->field, g->labels, g->channels,
+            folded ? ", terms that enter linearly in one" : "");
+  }
+  if (c->json)
+    pn_json_end(c->json);
+}
+
+/* Groups come in no known order of sites: the largest stands for the interior, values for the rest. */
+static void put_cost(pn_checking *c, const pn_model *m, const pn_sites *sites,
+                     const ag_resolve_report *report) {
+  double channels = 1, points = 0, units = 0, conditions = 0;
+  char number[64];
+  for (size_t i = 0; i < report->n_groups && i < 32; ++i)
+    channels = fmax(channels, (double)report->group[i].channels);
+  for (size_t i = 0; i < sites->n_sites; ++i) {
+    bool inside = sites->sites[i].term && !sites->sites[i].term->is_condition;
+    *(inside ? &points : &conditions) += (double)sites->sites[i].wanted;
+  }
+  for (size_t i = 0; i < m->n_nets; ++i)
+    units += (double)(m->nets[i].options.width * m->nets[i].options.depth);
+  double work = 6 * (channels * points + 2 * conditions) * (double)m->n_theta;
+  double seconds = 1000 * work / 3e9, mib = 16 * channels * points * units / 1048576;
+  snprintf(number, sizeof number, "%.2g s, %.2g MiB", seconds, mib);
+  pn_putf(&c->out, "expects    1 000 gradients on one core: roughly %s\n", number);
+  if (c->json) {
+    pn_json_number(c->json, "seconds_a_thousand", seconds);
+    pn_json_number(c->json, "mebibytes", mib);
+  }
+}
+
+/* ---- Hints -------------------------------------------------------------------------------------------------- */
+
+/* Conditions that could be met by construction beside those that are. */
+static tn_status hint_hard(pn_checking *c) {
+  pn_problem *p = c->problem;
+  for (size_t i = 0; i < p->n_conditions; ++i) {
+    pn_term *t = &p->conditions[i];
+    pn_model *model = NULL;
+    if (t->hard || t->where != PN_ON)
+      continue;
+    t->hard = true;
+    tn_status status = pn_model_new(p, TN_F64, &model);
+    t->hard = false;
+    pn_model_free(&model);
+    if (status == TN_ENOMEM)
+      return status;
+    if (status == TN_OK)
+      TN_TRY(pn_found(c, PN_FOUND_HINT, t->name, (pn_place){0}, 0, "`%s` can be exact: hard = true",
+                      t->name));
+  }
+  tn_error_clear();
+  return TN_OK;
+}
+
+static tn_status put_facts(pn_checking *c, const pn_model *m, pn_sites *sites) {
+  plan s = {0};
+  put_networks(c, m);
+  TN_TRY(put_orders(c));
+  put_terms(c, sites);
+  TN_TRY(plan_channels(m, sites, &s));
+  put_channels(c, &s.report);
+  put_cost(c, m, sites, &s.report);
+  return hint_hard(c);
+}
+
+tn_status pn_check_facts(pn_checking *c) {
+  pn_problem *p = c->problem;
+  pn_model *model = NULL;
+  pn_sites *sites = NULL;
+  bool *skip = NULL;
+  const char *name = strrchr(p->source.file, '/');
+  pn_putf(&c->out, "pinn %s   %s   %s\n", pn_version(), name ? name + 1 : p->source.file,
+          p->title ? p->title : "");
+  TN_TRY(TN_NEW(p->n_conditions, &skip));
+  for (size_t i = 0; i < p->n_conditions; ++i)
+    skip[i] = p->conditions[i].hard;
+  p->n_tables = c->n_file_tables;
+  tn_status status = pn_model_new(p, TN_F64, &model);
+  if (status == TN_OK)
+    status = pn_sites_new(p, model->n_theta, skip, &sites);
+  if (status == TN_OK)
+    status = put_facts(c, model, sites);
+  p->n_tables = c->n_file_tables + c->n_derived;
+  pn_sites_free(&sites);
+  pn_model_free(&model);
+  tn_free(&skip);
+  return status;
+}

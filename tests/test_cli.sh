@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# test_cli.sh: the program from outside: commands, options, exit statuses, messages, files of a run.
+# ctest: labels=quick,cli timeout=120
+set -u
+failed=0
+count=0
+check() { # check TEXT STATUS: the last command's status, told by the caller
+  count=$((count + 1))
+  if [ "$2" -ne 0 ]; then
+    failed=$((failed + 1))
+    echo "FAILED: $1"
+    sed 's/^/    /' out err 2>/dev/null | head -20
+  fi
+}
+expect() { # expect STATUS WORDS...: runs pinn, keeps out and err
+  local status=$1
+  shift
+  timeout 100 "$PINN" "$@" >out 2>err
+  local got=$?
+  [ "$got" -eq "$status" ]
+  check "exit status $got, expected $status: pinn $*" $?
+}
+says() { # says FILE PATTERN
+  grep -q -e "$2" "$1"
+  check "\`$2\` in $1" $?
+}
+silent() { # silent FILE
+  [ ! -s "$1" ]
+  check "nothing in $1" $?
+}
+
+cat >decay.toml <<'END'
+title = "Decay"
+[domain]
+t = [0, 1]
+[unknowns]
+u = "t"
+[equations]
+decay = "u_t = -u"
+[conditions]
+start = { on = "t = 0", equation = "u = 1" }
+[exact]
+u = "exp(-t)"
+[accept]
+error = 1e-2
+[network]
+width = 8
+depth = 2
+[points]
+interior = 32
+[[stage]]
+optimizer = "adam"
+steps = 20
+[[stage]]
+optimizer = "lbfgs"
+steps = 300
+END
+
+# Commands and help
+expect 0 --version && says out '^pinn [0-9]'
+expect 0 --help && says out 'solve' && silent err
+expect 2 && silent out && says err 'usage'
+expect 2 slove && says err 'Did you mean `solve`'
+expect 2 xyzzyx && says err 'pinn --help'
+for command in solve check eval validate keys ops doctor; do
+  expect 0 "$command" --help && says out "usage: pinn $command"
+done
+expect 2 solve && says err 'problem file is missing'
+expect 2 solve decay.toml --sead 3 && says err 'Did you mean `--seed`'
+expect 2 solve decay.toml --seed && says err 'needs a value'
+expect 2 solve decay.toml --seed=-1 && says err 'whole number from 0'
+expect 2 solve decay.toml --threads 0 && says err 'whole number from 1'
+expect 2 solve decay.toml --seconds nan && says err 'positive number'
+expect 2 solve decay.toml --quiet=1 && says err 'takes no value'
+expect 2 solve decay.toml decay.toml && says err 'one word too many'
+
+# Tables
+expect 0 keys stage && says out 'optimizer'
+expect 2 keys stag && says err 'stag'
+expect 0 keys --schema && says out '"properties"'
+expect 0 ops && says out '^tanh'
+expect 0 ops --markdown && says out '^| `tanh` |'
+expect 0 ops tanh && says out 'derivative'
+expect 2 ops tahn && says err 'Did you mean `ta'
+expect 0 doctor && says out 'cuda       not in this build'
+
+# Bad input, with the place and a caret; no folder is left behind
+expect 2 solve decay.toml --set stage.1.stepz=5 && says err 'Did you mean `steps`'
+sed 's/u_t = -u/u_z = -u/' decay.toml >wrong.toml
+expect 2 solve wrong.toml && says err '^wrong.toml:7:' && says err '\^\^\^'
+expect 3 solve nowhere.toml && says err 'nowhere.toml'
+expect 3 solve decay.toml --device cuda && says err 'no CUDA backend'
+expect 2 solve decay.toml --device tpu && says err 'cpu or cuda'
+[ -z "$(compgen -G '*.out*')" ]
+check "no folder after an error" $?
+
+# A run that meets its aim; names of folders; the verdict and the files
+expect 0 solve decay.toml --seed 7
+says out '^CONVERGED  u: relative L2'
+says out '^equation   decay     u_t + u = 0'
+says out 'float64'
+[ -s decay.out/result.h5 ] && [ -s decay.out/report.html ]
+check "result.h5 and report.html" $?
+says decay.out/summary.json '"converged": true'
+says decay.out/summary.json '"seed": 7'
+[ "$(wc -L <out)" -le 80 ]
+check "80 columns" $?
+expect 0 solve decay.toml --seed 7 --threads 1 --quiet && silent out
+[ -s decay.out-2/summary.json ]
+check "the next free name" $?
+[ "$(grep weights_sha256 decay.out/summary.json)" = "$(grep weights_sha256 decay.out-2/summary.json)" ]
+check "same seed, same bits, whatever the threads" $?
+expect 0 solve decay.toml --seed 8 --quiet --out other
+[ "$(grep weights_sha256 decay.out/summary.json)" != "$(grep weights_sha256 other/summary.json)" ]
+check "another seed, other weights" $?
+expect 2 solve decay.toml --out other && says err 'holds a run already'
+expect 2 solve decay.toml --out decay.toml && says err 'expected a folder'
+grep -q -i -e '<script' -e 'src=.http' decay.out/report.html
+[ $? -ne 0 ]
+check "the report needs neither script nor network" $?
+for word in '<math' '<svg' 'CONVERGED' 'SHA-256' 'u_t = -u'; do says decay.out/report.html "$word"; done
+
+# An aim missed, a value that is not finite, time that is up, signals
+expect 1 solve decay.toml --set accept.error=1e-30 --quiet --out missed
+says missed/summary.json '"exit_status": 1'
+expect 1 solve decay.toml --set accept.error=1e-30 --out missed2 && says out '^NOT CONVERGED  u: '
+sed 's/u_t = -u/u_t = -sqrt(u - 400)/' decay.toml >flame.toml
+expect 4 solve flame.toml --out flame
+says err 'square root of a negative number'
+says err '^flame.toml:7:'
+says err 'is saved in flame'
+[ -s flame/result.h5 ]
+check "weights saved before the bad step" $?
+expect 1 solve decay.toml --set accept.error=1e-30 --set stage.2.steps=100000000 --seconds 0.5 --quiet --out timed
+
+sed 's/steps = 20$/steps = 100000000/; s/1e-2/1e-30/' decay.toml >long.toml
+for signal in INT:130 TERM:143; do
+  rm -rf stopped
+  "$PINN" solve long.toml --out stopped >out 2>err &
+  child=$!
+  for _ in $(seq 100); do
+    grep -q '^stage' out && break
+    sleep 0.1
+  done
+  sleep 0.3
+  (sleep 60; kill -9 $child) >/dev/null 2>&1 &
+  watch=$!
+  kill -"${signal%:*}" $child
+  wait $child
+  got=$?
+  kill $watch 2>/dev/null
+  [ "$got" -eq "${signal#*:}" ]
+  check "exit status $got after SIG${signal%:*}, expected ${signal#*:}" $?
+  [ -s stopped/result.h5 ]
+  check "result.h5 after SIG${signal%:*}" $?
+done
+
+echo "$((count - failed)) of $count checks passed"
+[ "$failed" -eq 0 ]
