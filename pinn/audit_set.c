@@ -1,8 +1,9 @@
 /* audit_set.c: pn_audit_new: the numbers of a training step as one program, for validate/ to judge.
  *
- * Residuals are resolved together, folded and shared, as in training; loss and gradients are built on them.
- * The unknowns and the single derivatives, which training never forms by themselves, are resolved apart and
- * without folding. Points are few: a replay in multiple precision keeps every node.
+ * Residuals are resolved together, folded and shared, as in training; loss and gradients are built
+ * on them. The unknowns and the single derivatives, which training never forms by themselves, are
+ * resolved apart and without folding. Points are few: a replay in multiple precision keeps every
+ * node.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +24,8 @@ typedef struct audit {
   size_t capacity;
 } audit;
 
-static tn_status add(audit *a, tn_value value, const char *kind, const char *x, const char *y, size_t k) {
+static tn_status add(audit *a, tn_value value, const char *kind, const char *x, const char *y,
+                     size_t k) {
   pn_audit_set *s = &a->set;
   size_t n = s->n_outputs;
   if (n == a->capacity) {
@@ -33,14 +35,17 @@ static tn_status add(audit *a, tn_value value, const char *kind, const char *x, 
     TN_TRY(tn_grow(&a->out, n, more, sizeof *a->out));
     a->capacity = more;
   }
-  if (k > 0) snprintf(s->names[n], sizeof s->names[n], "%s%s %zu", x, y, k);
-  else snprintf(s->names[n], sizeof s->names[n], "%s%s%s", kind, x, y);
+  if (k > 0)
+    snprintf(s->names[n], sizeof s->names[n], "%s%s %zu", x, y, k);
+  else
+    snprintf(s->names[n], sizeof s->names[n], "%s%s%s", kind, x, y);
   a->raw[n] = a->out[n] = value;
   s->n_outputs = n + 1;
   return TN_OK;
 }
 
-/* ---- Outputs ------------------------------------------------------------------------------------ */
+/* ---- Outputs ------------------------------------------------------------------------------------
+ * */
 
 static tn_status add_residuals(audit *a) {
   for (size_t m = 0; m < a->sites->n_terms; ++m) {
@@ -72,8 +77,8 @@ static tn_status add_call(audit *a, uint32_t node, const pn_net *net, const tn_c
                             p->coordinates[net->of[j]].name);
   }
   name[n] = '\0';
-  return add(a, tn_value_at(a->model->graph, node, 0), "net ", p->unknowns[net->unknown[call->output]].name,
-             name, 0);
+  return add(a, tn_value_at(a->model->graph, node, 0), "net ",
+             p->unknowns[net->unknown[call->output]].name, name, 0);
 }
 
 /* Every call of a network that is in the graph now, once a name. */
@@ -81,14 +86,17 @@ static tn_status add_calls(audit *a, size_t n_nodes) {
   size_t first = a->set.n_outputs;
   for (uint32_t i = 0; i < n_nodes; ++i) {
     const tn_node *node = tn_node_at(a->model->graph, i);
-    if (node == NULL || node->call == NULL) continue;
+    if (node == NULL || node->call == NULL)
+      continue;
     for (size_t k = 0; k < a->model->n_nets; ++k) {
       const pn_net *net = &a->model->nets[k];
-      if (node->call->field != net->field) continue;
+      if (node->call->field != net->field)
+        continue;
       TN_TRY(add_call(a, i, net, node->call));
       size_t last = a->set.n_outputs - 1;
       for (size_t j = first; j < last; ++j) {
-        if (strcmp(a->set.names[j], a->set.names[last]) != 0) continue;
+        if (strcmp(a->set.names[j], a->set.names[last]) != 0)
+          continue;
         a->set.n_outputs = last; /* known from other points */
         break;
       }
@@ -104,8 +112,10 @@ static tn_status add_unknowns(audit *a) {
       uint32_t bits = pn_item_depends(p, &(pn_item){.kind = PN_ITEM_UNKNOWN, .unknown = i});
       pn_scope *scope = NULL;
       tn_value value = {0};
-      if (a->sites->sites[s].piece != NULL && a->sites->sites[s].piece->n_fixed > 0) continue;
-      if ((bits & ~a->sites->sites[s].free_) != 0) continue;
+      if (a->sites->sites[s].piece != NULL && a->sites->sites[s].piece->n_fixed > 0)
+        continue;
+      if ((bits & ~a->sites->sites[s].free_) != 0)
+        continue;
       TN_TRY(pn_scopes_at(a->scopes, s, &scope));
       TN_TRY(pn_lower_unknown(scope, i, &value));
       TN_TRY(add(a, value, "", p->unknowns[i].name, "", 0));
@@ -122,12 +132,15 @@ static tn_status add_loss(audit *a, size_t first, size_t last) {
   for (size_t k = first; k < last; ++k)
     loss = tn_add(loss, tn_mean(tn_square(a->out[k])));
   tn_status status = TN_NEW(m->n_blocks, &leaf);
-  if (status == TN_OK) status = TN_NEW(m->n_blocks, &gradient);
+  if (status == TN_OK)
+    status = TN_NEW(m->n_blocks, &gradient);
   for (size_t i = 0; status == TN_OK && i < m->n_blocks; ++i)
     leaf[i] = m->blocks[i].leaf;
-  if (status == TN_OK) status = ag_grad(loss, m->n_blocks, leaf, gradient);
+  if (status == TN_OK)
+    status = ag_grad(loss, m->n_blocks, leaf, gradient);
   a->set.loss = a->set.n_outputs;
-  if (status == TN_OK) status = add(a, loss, "", "loss", "", 0);
+  if (status == TN_OK)
+    status = add(a, loss, "", "loss", "", 0);
   a->set.first_gradient = a->set.n_outputs;
   a->set.n_gradients = m->n_blocks;
   for (size_t i = 0; status == TN_OK && i < m->n_blocks; ++i)
@@ -151,19 +164,22 @@ static tn_status build(audit *a) {
   return tn_compile(graph, a->set.n_outputs, a->out, &a->set.program);
 }
 
-/* ---- Bindings ----------------------------------------------------------------------------------- */
+/* ---- Bindings -----------------------------------------------------------------------------------
+ * */
 
 static tn_status set_weights(audit *a, const pn_audit_options *o) {
   double *theta = NULL;
   pn_saved *saved = NULL;
   TN_TRY(TN_NEW(a->model->n_theta, &theta));
-  tn_status status = o->weights != NULL ? pn_saved_open(o->weights, &saved)
-                                        : pn_scale_unknowns(a->scopes, NULL);
+  tn_status status =
+      o->weights != NULL ? pn_saved_open(o->weights, &saved) : pn_scale_unknowns(a->scopes, NULL);
   if (status == TN_OK)
     status = saved != NULL ? pn_saved_weights(saved, a->model, theta)
                            : pn_model_init(a->model, o->seed, theta);
-  if (status == TN_OK) status = pn_theta_new(a->model, &a->weights);
-  if (status == TN_OK) status = pn_theta_set(a->model, &a->weights, theta);
+  if (status == TN_OK)
+    status = pn_theta_new(a->model, &a->weights);
+  if (status == TN_OK)
+    status = pn_theta_set(a->model, &a->weights, theta);
   pn_saved_free(&saved);
   tn_free(&theta);
   return status;
@@ -185,7 +201,8 @@ static tn_status bind(audit *a) {
     s->buffers[s->n_leaves++] = a->feed.buffer[i];
   }
   for (size_t i = 0; i < n_unknowns; ++i) {
-    if (!tn_ok(m->unknown_scale_leaf[i])) continue;
+    if (!tn_ok(m->unknown_scale_leaf[i]))
+      continue;
     s->leaves[s->n_leaves] = m->unknown_scale_leaf[i];
     s->numbers[s->n_leaves++] = m->unknown_scale[i];
   }
@@ -203,7 +220,8 @@ static tn_status fill(audit *a, pn_problem *problem, const pn_audit_options *o) 
   TN_TRY(status);
   size_t points = o->points > 0 ? o->points : STANDARD_POINTS;
   for (size_t i = 0; i < a->sites->n_sites; ++i) {
-    if (a->sites->sites[i].free_ != 0) a->sites->sites[i].wanted = points;
+    if (a->sites->sites[i].free_ != 0)
+      a->sites->sites[i].wanted = points;
   }
   a->sites->interior = points;
   TN_TRY(pn_scopes_new(a->model, a->sites, &a->scopes));
@@ -221,12 +239,14 @@ tn_status pn_audit_new(pn_problem *problem, const pn_audit_options *options, pn_
   TN_TRY(TN_NEW(1, &a));
   *out = &a->set;
   tn_status status = fill(a, problem, options);
-  if (status != TN_OK) pn_audit_free(out);
+  if (status != TN_OK)
+    pn_audit_free(out);
   return status;
 }
 
 void pn_audit_free(pn_audit_set **set) {
-  if (*set == NULL) return;
+  if (*set == NULL)
+    return;
   audit *a = (audit *)*set;
   tn_program_free(&a->set.program);
   tn_free(&a->set.names);
@@ -236,7 +256,8 @@ void pn_audit_free(pn_audit_set **set) {
   tn_free(&a->raw);
   tn_free(&a->out);
   pn_feed_clear(&a->feed);
-  if (a->model != NULL) pn_theta_free(a->model, &a->weights);
+  if (a->model != NULL)
+    pn_theta_free(a->model, &a->weights);
   pn_scopes_free(&a->scopes);
   pn_sites_free(&a->sites);
   pn_model_free(&a->model);

@@ -1,8 +1,8 @@
 /* banner.c: what pinn solve prints, in 80 columns.
  *
- * First everything that was chosen (nothing is silent), then a table with one line for about a tenth of a
- * stage, then why it stopped, what fresh points say, and the verdict. A watched terminal also gets a line
- * after two seconds of silence.
+ * First everything that was chosen (nothing is silent), then a table with one line for about a
+ * tenth of a stage, then why it stopped, what fresh points say, and the verdict. A watched terminal
+ * also gets a line after two seconds of silence.
  */
 #include "pinn/banner.h"
 
@@ -36,7 +36,8 @@ static void put_wrapped(FILE *out, const char *label, size_t indent, const char 
       column = indent;
       first = true;
     }
-    if (*text != '\0') ++text;
+    if (*text != '\0')
+      ++text;
     while (!first && *text == ' ') { /* several spaces stay together */
       fputc(' ', out);
       ++column;
@@ -53,7 +54,7 @@ static tn_status put_text(FILE *out, const char *label, pn_text *text) {
   return TN_OK;
 }
 
-/* ---- Before the first step ----------------------------------------------------------------------- */
+/* ---- Before the first step ------------------------------------------------------------------- */
 
 /* One relation: name, text, where, and (at the right edge) a count of points or another word. */
 static void put_relation(FILE *out, const char *label, size_t name_width, const char *name,
@@ -67,7 +68,8 @@ static void put_relation(FILE *out, const char *label, size_t name_width, const 
   char head[96];
   snprintf(head, sizeof head, "%-*s%-*s", LABEL, label, (int)name_width, name);
   put_wrapped(out, head, indent, text);
-  if (r > 0) fprintf(out, "%*s\n", WIDTH, right);
+  if (r > 0)
+    fprintf(out, "%*s\n", WIDTH, right);
 }
 
 static tn_status put_term(pn_run *run, FILE *out, const char *label, const pn_term *term,
@@ -76,18 +78,22 @@ static tn_status put_term(pn_run *run, FILE *out, const char *label, const pn_te
   for (size_t r = 0; r < term->n_relations; ++r) {
     pn_expr *zero = NULL;
     char *text = NULL, right[64] = "", number[32];
-    if (r > 0 && term->relations[r].whole == term->relations[r - 1].whole) continue; /* of one vector */
+    if (r > 0 && term->relations[r].whole == term->relations[r - 1].whole)
+      continue; /* of one vector */
     TN_TRY(pn_zero_form(run->problem, &term->relations[r], &zero));
     TN_TRY(pn_expr_print(run->problem->arena, zero, run->problem->coordinate_names, &text));
     pn_text line = {0};
     pn_put(&line, text);
-    if (term->region != NULL) pn_putf(&line, "   %s %s", term->where == PN_ON ? "on" : "in", term->region);
+    if (term->region != NULL)
+      pn_putf(&line, "   %s %s", term->where == PN_ON ? "on" : "in", term->region);
     if (r + 1 == term->n_relations || term->relations[r + 1].whole == term->relations[r].whole) {
-      if (pn_model_is_hard(run->model, term)) snprintf(right, sizeof right, "built in");
+      if (pn_model_is_hard(run->model, term))
+        snprintf(right, sizeof right, "built in");
       for (size_t m = 0; m < sites->n_terms; ++m) {
         size_t points = pn_term_points(sites, m);
         if (sites->terms[m].term == term)
-          snprintf(right, sizeof right, "%s point%s", pn_grouped(points, number), points == 1 ? "" : "s");
+          snprintf(right, sizeof right, "%s point%s", pn_grouped(points, number),
+                   points == 1 ? "" : "s");
       }
     }
     TN_TRY(pn_text_status(&line));
@@ -101,10 +107,13 @@ static tn_status put_terms(pn_run *run, FILE *out) {
   const pn_problem *p = run->problem;
   size_t width = 8;
   for (size_t i = 0; i < p->n_equations; ++i)
-    if (strlen(p->equations[i].name) > width) width = strlen(p->equations[i].name);
+    if (strlen(p->equations[i].name) > width)
+      width = strlen(p->equations[i].name);
   for (size_t i = 0; i < p->n_conditions; ++i)
-    if (strlen(p->conditions[i].name) > width) width = strlen(p->conditions[i].name);
-  if (width > 24) width = 24;
+    if (strlen(p->conditions[i].name) > width)
+      width = strlen(p->conditions[i].name);
+  if (width > 24)
+    width = 24;
   for (size_t i = 0; i < p->n_equations; ++i)
     TN_TRY(put_term(run, out, i == 0 ? "equation" : "", &p->equations[i], width));
   for (size_t i = 0; i < p->n_conditions; ++i)
@@ -132,14 +141,17 @@ static tn_status put_scales(const pn_run *run, FILE *out) {
     pn_putf(&text, "%s%s", c > 0 ? ", " : "", p->coordinates[c].name);
   pn_put(&text, " to [-1, 1]");
   for (size_t i = 0; i < n; ++i) {
-    if (texts[i] != NULL && texts[i][0] != '\0') pn_putf(&text, "; %s", texts[i]);
+    if (texts[i] != NULL && texts[i][0] != '\0')
+      pn_putf(&text, "; %s", texts[i]);
   }
   return put_text(out, "scaled", &text);
 }
 
 static void put_duration(pn_text *text, double seconds) {
-  if (seconds < 99.5) pn_putf(text, "%d s", (int)ceil(seconds));
-  else pn_putf(text, "%d min", (int)ceil(seconds / 60));
+  if (seconds < 99.5)
+    pn_putf(text, "%d s", (int)ceil(seconds));
+  else
+    pn_putf(text, "%d min", (int)ceil(seconds / 60));
 }
 
 static tn_status put_plan_line(const pn_run *run, FILE *out) {
@@ -149,13 +161,15 @@ static tn_status put_plan_line(const pn_run *run, FILE *out) {
   double n = (double)run->model->n_theta;
   for (size_t i = 0; i < plan->n; ++i) {
     steps += (double)plan->stages[i].stage.steps;
-    if (plan->stages[i].class_->flags & PN_OPT_DENSE) bytes += 8 * n * n;
+    if (plan->stages[i].class_->flags & PN_OPT_DENSE)
+      bytes += 8 * n * n;
   }
   pn_text text = {0};
   pn_put_plan(&text, plan);
   size_t threads = tn_pool_threads(run->pool);
   pn_putf(&text, "; cpu (%s), %zu thread%s, %s, seed %llu; up to ", tn_isa(), threads,
-          threads == 1 ? "" : "s", pn_precision_name(run->model->dtype), (unsigned long long)run->seed);
+          threads == 1 ? "" : "s", pn_precision_name(run->model->dtype),
+          (unsigned long long)run->seed);
   double seconds = steps * pn_training_step_seconds(run->training);
   put_duration(&text, run->limit > 0 && run->limit < seconds ? run->limit : seconds);
   pn_putf(&text, ", %d MiB", (int)ceil(bytes / (1 << 20)));
@@ -166,7 +180,8 @@ static void put_head(FILE *out, pn_text *line) {
   put_wrapped(out, line->text != NULL ? line->text : "", 0, "");
 }
 
-/* How many columns of terms fit beside the errors, and whether one for the largest of the rest follows. */
+/* How many columns of terms fit beside the errors, and whether one for the largest of the rest
+ * follows. */
 typedef struct columns {
   size_t errors, terms;
   bool rest;
@@ -177,7 +192,8 @@ static columns choose_columns(const pn_run *run) {
   columns c = {0, sites->n_terms, false};
   for (size_t i = 0; i < run->problem->n_unknowns; ++i)
     c.errors += run->problem->unknowns[i].exact != NULL;
-  if (c.errors > 3) c.errors = 3;
+  if (c.errors > 3)
+    c.errors = 3;
   if (c.errors + c.terms > 5) {
     c.terms = 5 - c.errors - 1;
     c.rest = true;
@@ -191,10 +207,12 @@ static void put_table_head(const pn_run *run, FILE *out) {
   fprintf(out, "%-13s%8s%8s", "stage", "step", "loss");
   for (size_t m = 0; m < c.terms; ++m)
     fprintf(out, " %8.8s", sites->terms[m].term->name);
-  if (c.rest) fprintf(out, " %8s", "others");
+  if (c.rest)
+    fprintf(out, " %8s", "others");
   for (size_t i = 0, shown = 0; shown < c.errors; ++i) {
     char head[32];
-    if (run->problem->unknowns[i].exact == NULL) continue;
+    if (run->problem->unknowns[i].exact == NULL)
+      continue;
     snprintf(head, sizeof head, "error %.2s", run->problem->unknowns[i].name);
     fprintf(out, " %8s", head);
     ++shown;
@@ -204,9 +222,11 @@ static void put_table_head(const pn_run *run, FILE *out) {
 
 tn_status pn_banner_start(pn_run *run, FILE *out) {
   const pn_problem *p = run->problem;
-  if (out == NULL) return TN_OK;
+  if (out == NULL)
+    return TN_OK;
   pn_text text = {0};
-  pn_putf(&text, "pinn %s   %s   %s", pn_version(), p->source.file, p->title != NULL ? p->title : "");
+  pn_putf(&text, "pinn %s   %s   %s", pn_version(), p->source.file,
+          p->title != NULL ? p->title : "");
   TN_TRY(pn_text_status(&text));
   put_head(out, &text);
   pn_text_free(&text);
@@ -220,40 +240,50 @@ tn_status pn_banner_start(pn_run *run, FILE *out) {
   pn_put_channels(&text, run->model, pn_loss_channels(pn_training_loss(run->training)));
   TN_TRY(put_text(out, "computes", &text));
   TN_TRY(put_scales(run, out));
-  if (run->checked != NULL) put_wrapped(out, "checked", LABEL, run->checked);
+  if (run->checked != NULL)
+    put_wrapped(out, "checked", LABEL, run->checked);
   TN_TRY(put_plan_line(run, out));
   if (run->resumed) {
     char step[32];
     pn_putf(&text, "%s at step %s", run->folder, pn_grouped(run->resumed_step, step));
     TN_TRY(put_text(out, "resumed", &text));
   }
-  if (run->warnings != NULL && run->warnings[0] != '\0') fprintf(out, "%s\n", run->warnings);
+  if (run->warnings != NULL && run->warnings[0] != '\0')
+    fprintf(out, "%s\n", run->warnings);
   put_table_head(run, out);
   fflush(out);
   return TN_OK;
 }
 
-/* ---- During ------------------------------------------------------------------------------------- */
+/* ---- During -------------------------------------------------------------------------------------
+ * */
 
 static bool wanted(const pn_run *run, const pn_progress *g) {
-  if (g->step == run->printed_step && g->step > 0) return false;
-  if (g->stage_end) return true;
+  if (g->step == run->printed_step && g->step > 0)
+    return false;
+  if (g->stage_end)
+    return true;
   size_t tenth = g->stage_steps / 10 > 0 ? g->stage_steps / 10 : 1;
-  if (g->recorded && g->stage_step % tenth == 0 && g->stage_step > 0) return true;
+  if (g->recorded && g->stage_step % tenth == 0 && g->stage_step > 0)
+    return true;
   return run->options->live && pn_clock() - run->printed >= 2;
 }
 
 static void put_left(FILE *out, double seconds) {
-  if (!isfinite(seconds) || seconds < 0) seconds = 0;
+  if (!isfinite(seconds) || seconds < 0)
+    seconds = 0;
   unsigned long s = (unsigned long)ceil(seconds);
   char text[32];
-  if (s < 3600) snprintf(text, sizeof text, "%lu:%02lu", s / 60, s % 60);
-  else snprintf(text, sizeof text, "%lu:%02lu h", s / 3600, s / 60 % 60);
+  if (s < 3600)
+    snprintf(text, sizeof text, "%lu:%02lu", s / 60, s % 60);
+  else
+    snprintf(text, sizeof text, "%lu:%02lu h", s / 3600, s / 60 % 60);
   fprintf(out, " %5s\n", text);
 }
 
 tn_status pn_banner_progress(pn_run *run, const pn_progress *g, FILE *out) {
-  if (out == NULL || !wanted(run, g)) return TN_OK;
+  if (out == NULL || !wanted(run, g))
+    return TN_OK;
   columns c = choose_columns(run);
   char stage[64], number[32], brief[24];
   double rest = 0;
@@ -262,12 +292,16 @@ tn_status pn_banner_progress(pn_run *run, const pn_progress *g, FILE *out) {
   snprintf(stage, sizeof stage, "%zu/%zu %.9s", g->stage, g->n_stages, g->optimizer);
   fprintf(out, "%-13s%8s%8s", stage, pn_grouped(g->step, number), pn_brief(g->loss, brief));
   for (size_t m = 0; m < g->n_terms; ++m) {
-    if (m < c.terms) fprintf(out, " %8s", pn_brief(g->relative[m], brief));
-    else if (!(g->relative[m] <= rest)) rest = g->relative[m];
+    if (m < c.terms)
+      fprintf(out, " %8s", pn_brief(g->relative[m], brief));
+    else if (!(g->relative[m] <= rest))
+      rest = g->relative[m];
   }
-  if (c.rest) fprintf(out, " %8s", pn_brief(rest, brief));
+  if (c.rest)
+    fprintf(out, " %8s", pn_brief(rest, brief));
   for (size_t i = 0, shown = 0; i < g->n_errors && shown < c.errors; ++i) {
-    if (run->problem->unknowns[i].exact == NULL) continue;
+    if (run->problem->unknowns[i].exact == NULL)
+      continue;
     fprintf(out, " %8s", isnan(g->errors[i]) ? "" : pn_brief(g->errors[i], brief));
     ++shown;
   }
@@ -276,15 +310,18 @@ tn_status pn_banner_progress(pn_run *run, const pn_progress *g, FILE *out) {
   return TN_OK;
 }
 
-/* ---- After -------------------------------------------------------------------------------------- */
+/* ---- After --------------------------------------------------------------------------------------
+ * */
 
 static tn_status put_stops(const pn_run *run, FILE *out) {
   const pn_train_result *r = pn_training_result(run->training);
   const pn_plan *plan = pn_training_plan(run->training);
   pn_text text = {0};
   for (size_t i = 0; i < r->n_stages; ++i) {
-    if (r->stages[i].reason[0] == '\0') continue;
-    if (text.n > 0) pn_put(&text, "\n");
+    if (r->stages[i].reason[0] == '\0')
+      continue;
+    if (text.n > 0)
+      pn_put(&text, "\n");
     pn_putf(&text, "%s: %s", plan->stages[i].class_->name, r->stages[i].reason);
   }
   return text.n > 0 ? put_text(out, "stopped", &text) : TN_OK;
@@ -295,7 +332,8 @@ static tn_status put_fresh(const pn_run *run, FILE *out) {
   pn_text text = {0};
   char brief[24];
   for (size_t m = 0; m < r->n_terms; ++m) {
-    pn_putf(&text, "%s%s %s", m > 0 ? ",  " : "", pn_training_sites(run->training)->terms[m].term->name,
+    pn_putf(&text, "%s%s %s", m > 0 ? ",  " : "",
+            pn_training_sites(run->training)->terms[m].term->name,
             pn_brief(r->terms[m].relative, brief));
   }
   pn_put(&text, "  (relative)");
@@ -303,17 +341,22 @@ static tn_status put_fresh(const pn_run *run, FILE *out) {
 }
 
 static const char *outcome_word(const pn_run *run) {
-  if (run->failure != NULL) return "NOT FINITE";
+  if (run->failure != NULL)
+    return "NOT FINITE";
   switch (pn_training_result(run->training)->outcome) {
-  case PN_CONVERGED: return "CONVERGED";
+  case PN_CONVERGED:
+    return "CONVERGED";
   case PN_INTERRUPTED:
-  case PN_TERMINATED: return "STOPPED";
-  default: return "NOT CONVERGED";
+  case PN_TERMINATED:
+    return "STOPPED";
+  default:
+    return "NOT CONVERGED";
   }
 }
 
 tn_status pn_banner_end(pn_run *run, FILE *out) {
-  if (out == NULL) return TN_OK;
+  if (out == NULL)
+    return TN_OK;
   const pn_train_result *r = pn_training_result(run->training);
   pn_text text = {0};
   TN_TRY(put_stops(run, out));
@@ -328,7 +371,8 @@ tn_status pn_banner_end(pn_run *run, FILE *out) {
     if (r->outcome != PN_INTERRUPTED && r->outcome != PN_TERMINATED) {
       pn_text trouble = {0};
       pn_put_trouble(&trouble, run);
-      if (trouble.n > 0) pn_putf(&text, "\n%s", trouble.text);
+      if (trouble.n > 0)
+        pn_putf(&text, "\n%s", trouble.text);
       TN_TRY(pn_text_status(&trouble));
       pn_text_free(&trouble);
     }

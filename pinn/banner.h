@@ -5,15 +5,16 @@
 #include "pinn/run.h"
 #include "pinn/text.h"
 
-/* All before the first step; the table of stages; all after the last step. out: the terminal. Nothing is
- * printed when it is NULL. */
+/* All before the first step; the table of stages; all after the last step. out: the terminal.
+ * Nothing is printed when it is NULL. */
 tn_status pn_banner_start(pn_run *run, FILE *out) TN_MUST_USE;
 tn_status pn_banner_progress(pn_run *run, const pn_progress *progress, FILE *out) TN_MUST_USE;
 tn_status pn_banner_end(pn_run *run, FILE *out) TN_MUST_USE;
 
-/* ---- Words shared with the report ---------------------------------------------------------------- */
+/* ---- Words shared with the report ------------------------------------------------------------ */
 
-/* The relation with everything on its left: lhs - rhs = 0 (inequalities and vectors as they are). */
+/* The relation with everything on its left: lhs - rhs = 0 (inequalities and vectors as they are).
+ * */
 tn_status pn_zero_form(pn_problem *problem, const pn_relation *relation, pn_expr **out) TN_MUST_USE;
 /* "7.1e-4", "2.0e-2", "350", "0", "nan": two digits, short exponent. */
 const char *pn_brief(double x, char text[24]);
@@ -30,8 +31,8 @@ void pn_put_network(pn_text *text, const pn_model *model, const pn_net *net);
 void pn_put_channels(pn_text *text, const pn_model *model, const ag_resolve_report *report);
 /* "adam 2 000, lbfgs 10 000". */
 void pn_put_plan(pn_text *text, const pn_plan *plan);
-/* Is the outcome "converged", and the lines that say why: "u: relative L2 4.2e-4 <= 1e-3, max 9.7e-3 at
- * x = ..." joined by '\n'. */
+/* Is the outcome "converged", and the lines that say why: "u: relative L2 4.2e-4 <= 1e-3, max
+ * 9.7e-3 at x = ..." joined by '\n'. */
 void pn_put_verdict(pn_text *text, const pn_run *run);
 /* "worst burgers 3.1e-1 > 1e-2 at x = ..." and what a detector found; "" if all is well. */
 void pn_put_trouble(pn_text *text, const pn_run *run);

@@ -1,12 +1,13 @@
 /* eval.c: pn_eval: values of expressions from a saved result.
  *
- * The problem is rebuilt from the text inside result.h5 and the weights are bound as they were saved, so a
- * fresh process gives the same bits as the run that trained them. An expression is anything the problem
- * language can say at a point: unknowns, derivatives of any order, definitions, exact solutions written as
- * such; the name of an equation stands for its residual, left minus right.
+ * The problem is rebuilt from the text inside result.h5 and the weights are bound as they were
+ * saved, so a fresh process gives the same bits as the run that trained them. An expression is
+ * anything the problem language can say at a point: unknowns, derivatives of any order,
+ * definitions, exact solutions written as such; the name of an equation stands for its residual,
+ * left minus right.
  *
- * A point outside the box is an error that names it: a network extrapolates without warning, and a number
- * from there would look like an answer.
+ * A point outside the box is an error that names it: a network extrapolates without warning, and a
+ * number from there would look like an answer.
  */
 #include <math.h>
 #include <stdio.h>
@@ -31,16 +32,18 @@ typedef struct evaluation {
   size_t n;         /* points */
   const double *column[PN_MAX_COORDINATES];
   size_t n_items;
-  pn_item *items;   /* owned */
-  char **names;     /* of the items; owned */
-  double *values;   /* [n_items x n] */
+  pn_item *items; /* owned */
+  char **names;   /* of the items; owned */
+  double *values; /* [n_items x n] */
 } evaluation;
 
-/* ---- Where -------------------------------------------------------------------------------------- */
+/* ---- Where --------------------------------------------------------------------------------------
+ * */
 
 static size_t find_coordinate(const pn_problem *p, const char *name, size_t length) {
   for (size_t c = 0; c < p->n_coordinates; ++c) {
-    if (strlen(p->coordinates[c].name) == length && strncmp(p->coordinates[c].name, name, length) == 0)
+    if (strlen(p->coordinates[c].name) == length &&
+        strncmp(p->coordinates[c].name, name, length) == 0)
       return c;
   }
   return PN_NONE;
@@ -62,8 +65,8 @@ static tn_status grid_number(evaluation *e, const char *text, size_t length, dou
 }
 
 /* One part "x=-1:1:201" or "t=0.5". */
-static tn_status grid_part(evaluation *e, const char *part, size_t length, size_t *coordinate, double *lo,
-                           double *hi, size_t *extent) {
+static tn_status grid_part(evaluation *e, const char *part, size_t length, size_t *coordinate,
+                           double *lo, double *hi, size_t *extent) {
   const char *equals = memchr(part, '=', length), *end = part + length, *field[4];
   char known[256];
   size_t n_fields = 1, name = equals != NULL ? (size_t)(equals - part) : 0;
@@ -74,12 +77,14 @@ static tn_status grid_part(evaluation *e, const char *part, size_t length, size_
   }
   *coordinate = name > 0 ? find_coordinate(e->problem, part, name) : PN_NONE;
   if (*coordinate == PN_NONE) {
-    return TN_FAIL(TN_EINPUT, "--grid: `%.*s` does not start with `name=`, name one of the coordinates %s",
+    return TN_FAIL(TN_EINPUT,
+                   "--grid: `%.*s` does not start with `name=`, name one of the coordinates %s",
                    (int)(end - part), part, known);
   }
   field[0] = equals + 1;
   for (const char *c = equals + 1; c < end && n_fields < 4; ++c) {
-    if (*c == ':') field[n_fields++] = c + 1;
+    if (*c == ':')
+      field[n_fields++] = c + 1;
   }
   if (n_fields == 2 || n_fields > 3)
     return TN_FAIL(TN_EINPUT, "--grid: `%.*s`: expected name=from:to:number or name=value",
@@ -103,11 +108,13 @@ static tn_status read_grid(evaluation *e) {
   double lo[PN_MAX_COORDINATES], hi[PN_MAX_COORDINATES];
   for (const char *part = e->options->grid; part != NULL;) {
     size_t length = strcspn(part, ",");
-    if (n == PN_MAX_COORDINATES) return TN_FAIL(TN_EINPUT, "--grid: too many coordinates");
+    if (n == PN_MAX_COORDINATES)
+      return TN_FAIL(TN_EINPUT, "--grid: too many coordinates");
     TN_TRY(grid_part(e, part, length, &coordinate[n], &lo[n], &hi[n], &extent[n]));
     for (size_t j = 0; j < n; ++j) {
       if (coordinate[j] == coordinate[n])
-        return TN_FAIL(TN_EINPUT, "--grid: `%s` is given twice", e->problem->coordinates[coordinate[n]].name);
+        return TN_FAIL(TN_EINPUT, "--grid: `%s` is given twice",
+                       e->problem->coordinates[coordinate[n]].name);
     }
     ++n;
     part = part[length] == ',' ? part + length + 1 : NULL;
@@ -126,7 +133,8 @@ static tn_status read_points(evaluation *e) {
   for (size_t k = 0; k < pn_table_columns(e->points); ++k) {
     const char *name = pn_table_column_name(e->points, k);
     size_t c = find_coordinate(e->problem, name, strlen(name));
-    if (c == PN_NONE) continue; /* data of the user's */
+    if (c == PN_NONE)
+      continue; /* data of the user's */
     TN_TRY(pn_table_column(e->points, name, &e->column[c]));
     e->given |= UINT32_C(1) << c;
   }
@@ -140,39 +148,46 @@ static tn_status check_inside(const evaluation *e) {
     double slack = 1e-14 * (fabs(k->lo) + fabs(k->hi));
     for (size_t i = 0; (e->given >> c & 1) && i < e->n; ++i) {
       double x = e->column[c][i];
-      if (x >= k->lo - slack && x <= k->hi + slack) continue;
+      if (x >= k->lo - slack && x <= k->hi + slack)
+        continue;
       char value[PN_TEXT_NUMBER], lo[PN_TEXT_NUMBER], hi[PN_TEXT_NUMBER];
       pn_text_of_number(x, value);
       pn_text_of_number(k->lo, lo);
       pn_text_of_number(k->hi, hi);
       if (e->points != NULL) {
-        return TN_FAIL(TN_EINPUT, "%s:%zu: row %zu: %s = %s lies outside the domain, %s in [%s, %s]",
-                       e->options->points, pn_table_line(e->points, i), i + 1, k->name, value, k->name, lo,
-                       hi);
+        return TN_FAIL(TN_EINPUT,
+                       "%s:%zu: row %zu: %s = %s lies outside the domain, %s in [%s, %s]",
+                       e->options->points, pn_table_line(e->points, i), i + 1, k->name, value,
+                       k->name, lo, hi);
       }
-      return TN_FAIL(TN_EINPUT, "--grid: %s = %s lies outside the domain, %s in [%s, %s]", k->name, value,
-                     k->name, lo, hi);
+      return TN_FAIL(TN_EINPUT, "--grid: %s = %s lies outside the domain, %s in [%s, %s]", k->name,
+                     value, k->name, lo, hi);
     }
   }
   return TN_OK;
 }
 
-/* ---- What --------------------------------------------------------------------------------------- */
+/* ---- What ---------------------------------------------------------------------------------------
+ * */
 
-static tn_status add_item(evaluation *e, pn_item item, const char *name, size_t part, size_t parts) {
+static tn_status add_item(evaluation *e, pn_item item, const char *name, size_t part,
+                          size_t parts) {
   TN_TRY(tn_grow(&e->items, e->n_items, e->n_items + 1, sizeof *e->items));
   TN_TRY(tn_grow(&e->names, e->n_items, e->n_items + 1, sizeof *e->names));
   size_t length = strlen(name) + 32;
   TN_TRY(TN_NEW(length, &e->names[e->n_items]));
-  if (parts > 1) snprintf(e->names[e->n_items], length, "%s [%zu]", name, part + 1);
-  else snprintf(e->names[e->n_items], length, "%s", name);
+  if (parts > 1)
+    snprintf(e->names[e->n_items], length, "%s [%zu]", name, part + 1);
+  else
+    snprintf(e->names[e->n_items], length, "%s", name);
   e->items[e->n_items++] = item;
   return TN_OK;
 }
 
 static const pn_term *find_equation(const pn_problem *p, const char *name) {
   for (size_t i = 0; i < p->n_equations; ++i) {
-    if (strcmp(p->equations[i].name, name) == 0) return &p->equations[i];
+    if (strcmp(p->equations[i].name, name) == 0)
+      return &p->equations[i];
   }
   return NULL;
 }
@@ -181,7 +196,8 @@ static tn_status add_expression(evaluation *e, const char *text) {
   pn_expr *expr = NULL;
   const pn_term *term = find_equation(e->problem, text);
   tn_status status = pn_problem_expression(e->problem, "expression", text, &expr);
-  if (status != TN_OK && term == NULL) return status;
+  if (status != TN_OK && term == NULL)
+    return status;
   if (status != TN_OK) {
     for (size_t r = 0; r < term->n_relations; ++r) {
       pn_item item = {.kind = PN_ITEM_RELATION, .relation = &term->relations[r]};
@@ -201,13 +217,15 @@ static tn_status check_given(const evaluation *e) {
     uint32_t missing = pn_item_depends(e->problem, &e->items[k]) & ~e->given;
     for (size_t c = 0; c < e->problem->n_coordinates; ++c) {
       const char *name = e->problem->coordinates[c].name;
-      if (!(missing >> c & 1)) continue;
+      if (!(missing >> c & 1))
+        continue;
       if (e->points != NULL) {
-        return TN_FAIL(TN_EINPUT, "%s:1: no column `%s`, which `%s` depends on", e->options->points, name,
-                       e->names[k]);
+        return TN_FAIL(TN_EINPUT, "%s:1: no column `%s`, which `%s` depends on", e->options->points,
+                       name, e->names[k]);
       }
-      return TN_FAIL(TN_EINPUT, "--grid: no value of `%s`, which `%s` depends on; add %s=from:to:number",
-                     name, e->names[k], name);
+      return TN_FAIL(TN_EINPUT,
+                     "--grid: no value of `%s`, which `%s` depends on; add %s=from:to:number", name,
+                     e->names[k], name);
     }
   }
   return TN_OK;
@@ -216,22 +234,27 @@ static tn_status check_given(const evaluation *e) {
 static tn_status evaluate(evaluation *e) {
   pn_values *values = NULL;
   tn_status status = TN_NEW(e->n_items * e->n, &e->values);
-  if (status == TN_OK) status = pn_values_new(e->model, e->pool, e->given, e->n_items, e->items, &values);
-  if (status == TN_OK) status = pn_values_at(values, e->theta, e->n, e->column, e->values);
+  if (status == TN_OK)
+    status = pn_values_new(e->model, e->pool, e->given, e->n_items, e->items, &values);
+  if (status == TN_OK)
+    status = pn_values_at(values, e->theta, e->n, e->column, e->values);
   pn_values_free(&values);
   return status;
 }
 
-/* ---- Output ------------------------------------------------------------------------------------- */
+/* ---- Output -------------------------------------------------------------------------------------
+ * */
 
 static tn_status make_table(const evaluation *e, pn_table **out) {
   const char **names = NULL;
   const double **from = NULL;
   size_t columns = 0;
   tn_status status = TN_NEW(PN_MAX_COORDINATES + e->n_items, &names);
-  if (status == TN_OK) status = TN_NEW(PN_MAX_COORDINATES + e->n_items, &from);
+  if (status == TN_OK)
+    status = TN_NEW(PN_MAX_COORDINATES + e->n_items, &from);
   for (size_t c = 0; status == TN_OK && c < e->problem->n_coordinates; ++c) {
-    if (!(e->given >> c & 1)) continue;
+    if (!(e->given >> c & 1))
+      continue;
     names[columns] = e->problem->coordinates[c].name;
     from[columns++] = e->column[c];
   }
@@ -239,7 +262,8 @@ static tn_status make_table(const evaluation *e, pn_table **out) {
     names[columns] = e->names[k];
     from[columns++] = e->values + k * e->n;
   }
-  if (status == TN_OK) status = pn_table_new("values", columns, names, e->n, out);
+  if (status == TN_OK)
+    status = pn_table_new("values", columns, names, e->n, out);
   for (size_t k = 0; status == TN_OK && k < columns && e->n > 0; ++k)
     memcpy(pn_table_data(*out, k), from[k], e->n * sizeof(double));
   tn_free(&from);
@@ -254,8 +278,10 @@ static void dataset_name(const evaluation *e, size_t k, char name[64]) {
   bool plain = strlen(text) < 64 && strspn(text, letters) == strlen(text);
   for (size_t j = 0; plain && j < k; ++j)
     plain = strcmp(e->names[j], text) != 0;
-  if (plain && find_coordinate(e->problem, text, strlen(text)) == PN_NONE) snprintf(name, 64, "%s", text);
-  else snprintf(name, 64, "expression%zu", k + 1);
+  if (plain && find_coordinate(e->problem, text, strlen(text)) == PN_NONE)
+    snprintf(name, 64, "%s", text);
+  else
+    snprintf(name, 64, "expression%zu", k + 1);
 }
 
 static tn_status write_store(const evaluation *e) {
@@ -276,11 +302,15 @@ static tn_status write_store(const evaluation *e) {
   for (size_t k = 0; status == TN_OK && k < e->n_items; ++k) {
     dataset_name(e, k, name);
     status = pn_store_f64(store, name, rank, extent, e->values + k * e->n);
-    if (status == TN_OK) status = pn_store_attribute(store, name, "expression", e->names[k]);
+    if (status == TN_OK)
+      status = pn_store_attribute(store, name, "expression", e->names[k]);
   }
-  if (status == TN_OK) status = pn_store_attribute(store, "", "problem", e->saved->problem_file);
-  if (status == TN_OK) status = pn_store_attribute(store, "", "problem_sha256", e->saved->sha256);
-  if (status == TN_OK) status = pn_store_save(store, e->options->out);
+  if (status == TN_OK)
+    status = pn_store_attribute(store, "", "problem", e->saved->problem_file);
+  if (status == TN_OK)
+    status = pn_store_attribute(store, "", "problem_sha256", e->saved->sha256);
+  if (status == TN_OK)
+    status = pn_store_save(store, e->options->out);
   pn_store_free(&store);
   return status;
 }
@@ -295,9 +325,11 @@ static tn_status write_values(const evaluation *e) {
   pn_table *table = NULL;
   char *text = NULL;
   size_t n = 0;
-  if (o->out != NULL && ends_in(o->out, ".h5")) return write_store(e);
+  if (o->out != NULL && ends_in(o->out, ".h5"))
+    return write_store(e);
   tn_status status = make_table(e, &table);
-  if (status == TN_OK && o->out != NULL) status = pn_table_write(table, o->out);
+  if (status == TN_OK && o->out != NULL)
+    status = pn_table_write(table, o->out);
   if (status == TN_OK && o->out == NULL && o->terminal != NULL) {
     status = pn_table_text(table, &text, &n);
     if (status == TN_OK && fwrite(text, 1, n, o->terminal) != n)
@@ -308,14 +340,15 @@ static tn_status write_values(const evaluation *e) {
   return status;
 }
 
-/* ---- All of it ----------------------------------------------------------------------------------- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 static tn_status check_options(const pn_eval_options *o) {
   if ((o->points != NULL) == (o->grid != NULL))
     return TN_FAIL(TN_EINPUT, "eval wants either --points FILE.csv or --grid x=from:to:number,...");
   if (o->out != NULL && !ends_in(o->out, ".csv") && !ends_in(o->out, ".h5"))
     return TN_FAIL(TN_EINPUT, "--out %s: the name must end in .csv or .h5", o->out);
-  if (o->n_expressions == 0) return TN_FAIL(TN_EINPUT, "eval wants at least one expression");
+  if (o->n_expressions == 0)
+    return TN_FAIL(TN_EINPUT, "eval wants at least one expression");
   return TN_OK;
 }
 

@@ -21,15 +21,20 @@ tn_status pn_grid_new(size_t n_axes, const size_t *coordinate, const double *lo,
     size_t m = extent[j];
     double **axis = &out->axis[j], **column = &out->column[coordinate[j]];
     status = TN_NEW(m, axis);
-    if (status == TN_OK) status = TN_NEW(out->n, column);
-    if (status != TN_OK) break;
+    if (status == TN_OK)
+      status = TN_NEW(out->n, column);
+    if (status != TN_OK)
+      break;
     for (size_t i = 0; i < m; ++i)
-      (*axis)[i] = i == 0 ? lo[j] : i + 1 == m ? hi[j] : lo[j] + (hi[j] - lo[j]) * (double)i / (double)(m - 1);
+      (*axis)[i] = i == 0       ? lo[j]
+                   : i + 1 == m ? hi[j]
+                                : lo[j] + (hi[j] - lo[j]) * (double)i / (double)(m - 1);
     stride /= m;
     for (size_t i = 0; i < out->n; ++i)
       (*column)[i] = (*axis)[i / stride % m];
   }
-  if (status != TN_OK) pn_grid_free(out);
+  if (status != TN_OK)
+    pn_grid_free(out);
   return status;
 }
 
@@ -39,7 +44,8 @@ tn_status pn_grid_of_unknown(const pn_problem *problem, size_t unknown, pn_grid 
   double lo[PN_MAX_COORDINATES], hi[PN_MAX_COORDINATES];
   size_t extent[PN_MAX_COORDINATES];
   *out = (pn_grid){0};
-  if (u->n_of > 3) return TN_OK;
+  if (u->n_of > 3)
+    return TN_OK;
   for (size_t j = 0; j < u->n_of; ++j) {
     const pn_output *output = &problem->output;
     lo[j] = problem->coordinates[u->of[j]].lo;
@@ -47,7 +53,8 @@ tn_status pn_grid_of_unknown(const pn_problem *problem, size_t unknown, pn_grid 
     extent[j] = output->n_grid == 0   ? standard[u->n_of]
                 : output->n_grid == 1 ? output->grid[0]
                                       : output->grid[u->of[j] < output->n_grid ? u->of[j] : 0];
-    if (extent[j] < 2) extent[j] = 2;
+    if (extent[j] < 2)
+      extent[j] = 2;
   }
   return pn_grid_new(u->n_of, u->of, lo, hi, extent, out);
 }

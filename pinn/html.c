@@ -40,7 +40,7 @@ static const char style[] =
     "th,td{padding:.28rem .8rem .28rem 0;text-align:left;vertical-align:top;border-bottom:1px "
     "solid #e5e7eb}\n"
     "thead th{border-bottom:2px solid #9ca3af;font-weight:600}\n"
-    ".number{text-align:right;font-variant-numeric:tabular-nums;padding-left:.8rem}\n"
+    ".number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap;padding-left:.8rem}\n"
     ".pairs th{font-weight:400;color:#4b5563;white-space:nowrap;padding-right:1.5rem}\n"
     ".scroll{overflow-x:auto}\n"
     "figure{margin:1rem 0}figure svg{max-width:100%;height:auto}\n"

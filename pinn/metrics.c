@@ -72,7 +72,8 @@ static tn_status grid_points(const pn_problem *problem, group *g) {
   g->extent[1] = second;
   TN_TRY(pn_site_resize(&g->points, g->extent[0] * second));
   for (size_t i = 0; i < g->points.n; ++i) {
-    double u = (double)(i / second) / (double)(g->extent[0] - 1);
+    size_t row = i / second;
+    double u = (double)row / (double)(g->extent[0] - 1);
     g->points.column[g->of[0]][i] = along(&problem->coordinates[g->of[0]], u);
     if (g->n_of == 2)
       g->points.column[g->of[1]][i] =
@@ -204,9 +205,11 @@ static void compare(const pn_metrics *q, size_t u, pn_field_error *out) {
       worst = i;
     }
   }
+  if (n == 0)
+    out->linf = NAN;
   out->rms = sqrt(square / (double)g->points.n);
   out->rel_l2 = n == 0 ? NAN : size > 0 ? sqrt(error / size) : sqrt(error / (double)n);
-  pn_site_point(problem, &g->points, e ? worst : PN_NONE, out->place);
+  pn_site_point(problem, &g->points, n ? worst : PN_NONE, out->place);
   out->accepted = isnan(out->accept) || (out->known && out->rel_l2 <= out->accept);
 }
 

@@ -6,8 +6,8 @@
 
 #include "pinn/objective.h"
 
-/* Error of one unknown. Without an exact solution known = false and only rms and the range are
- * filled. */
+/* Error of one unknown. Without an exact solution known = false, rel_l2 and linf are NaN, and rms
+ * and the range are filled. */
 typedef struct pn_field_error {
   bool known;
   double rel_l2; /* |u - exact| / |exact| in L2; absolute if exact is 0 everywhere */

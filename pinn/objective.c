@@ -335,9 +335,9 @@ tn_status pn_loss_bind_batch(pn_loss *l, size_t batch, size_t step) {
   l->bound = false;
   TN_TRY(pn_feed_all(&l->feed, l->scopes, l->sites, batch, step));
   count_residuals(l, batch);
-  pn_program *slots[] = {&l->gradient, &l->value,    &l->residual,
-                         &l->forward,  &l->backward, &l->sizes};
-  for (size_t i = 0; i < sizeof slots / sizeof *slots; ++i)
+  pn_program *slots[PN_PROGRAMS] = {&l->gradient, &l->value,    &l->residual,
+                                    &l->forward,  &l->backward, &l->sizes};
+  for (size_t i = 0; i < PN_PROGRAMS; ++i)
     if (slots[i]->exec)
       TN_TRY(hand_over(l, slots[i]->exec));
   l->bound = true;
@@ -363,10 +363,10 @@ double pn_loss_last_relative(const pn_loss *loss, size_t m) {
 const ag_resolve_report *pn_loss_channels(const pn_loss *loss) { return &loss->channels; }
 
 size_t pn_loss_bytes(const pn_loss *l) {
-  const pn_program *slots[] = {&l->gradient, &l->value,    &l->residual,
-                               &l->forward,  &l->backward, &l->sizes};
+  const pn_program *slots[PN_PROGRAMS] = {&l->gradient, &l->value,    &l->residual,
+                                          &l->forward,  &l->backward, &l->sizes};
   size_t bytes = 0;
-  for (size_t i = 0; i < sizeof slots / sizeof *slots; ++i)
+  for (size_t i = 0; i < PN_PROGRAMS; ++i)
     bytes += slots[i]->exec ? tn_exec_bytes(slots[i]->exec) : 0;
   return bytes;
 }

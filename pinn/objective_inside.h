@@ -29,6 +29,8 @@ typedef struct pn_program {
   tn_exec *exec;
 } pn_program;
 
+enum { PN_PROGRAMS = 6 }; /* of a loss */
+
 struct pn_loss {
   pn_scopes *scopes; /* borrowed, as the next three */
   pn_model *model;

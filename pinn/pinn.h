@@ -11,6 +11,7 @@ extern "C" {
 #endif
 
 TN_API const char *pn_version(void);      /* "0.1.0" */
+TN_API const char *pn_blas_name(void);    /* with version and target; factorisations use it */
 TN_API const char *pn_hdf5_version(void); /* of the library in use, "1.10.8" */
 
 /* ---- Problem files -------------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* report.c: report.html: one page that says what was solved, how, how well, and how to repeat it.
  *
- * The equations on it are typeset from the parsed tree, not from the file, so a reader sees what was solved
- * and not what was meant. All pictures are inside the page; it needs neither network nor script.
+ * The equations on it are typeset from the parsed tree, not from the file, so a reader sees what
+ * was solved and not what was meant. All pictures are inside the page; it needs neither network nor
+ * script.
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,10 +26,13 @@ static void add(cells *c, const char *text) {
   if (c->status == TN_OK && c->n == c->capacity) {
     size_t more = 2 * c->capacity + 16;
     c->status = tn_grow(&c->text, c->capacity, more, sizeof *c->text);
-    if (c->status == TN_OK) c->capacity = more;
+    if (c->status == TN_OK)
+      c->capacity = more;
   }
-  if (c->status == TN_OK) c->status = tn_copy_text(text, &c->text[c->n]);
-  if (c->status == TN_OK) ++c->n;
+  if (c->status == TN_OK)
+    c->status = tn_copy_text(text, &c->text[c->n]);
+  if (c->status == TN_OK)
+    ++c->n;
 }
 
 static void add_brief(cells *c, double x) {
@@ -53,7 +57,8 @@ static void free_cells(cells *c) {
   *c = (cells){0};
 }
 
-static tn_status put_table(pn_report *report, cells *c, size_t columns, const char *const *headers) {
+static tn_status put_table(pn_report *report, cells *c, size_t columns,
+                           const char *const *headers) {
   tn_status status = c->status;
   if (status == TN_OK && c->n > 0)
     pn_report_table(report, columns, headers, c->n / columns, (const char *const *)c->text);
@@ -66,13 +71,16 @@ static tn_status put_pairs(pn_report *report, cells *c) {
   const char **keys = NULL, **values = NULL;
   size_t n = c->n / 2;
   tn_status status = c->status;
-  if (status == TN_OK) status = TN_NEW(n, &keys);
-  if (status == TN_OK) status = TN_NEW(n, &values);
+  if (status == TN_OK)
+    status = TN_NEW(n, &keys);
+  if (status == TN_OK)
+    status = TN_NEW(n, &values);
   for (size_t i = 0; status == TN_OK && i < n; ++i) {
     keys[i] = c->text[2 * i];
     values[i] = c->text[2 * i + 1];
   }
-  if (status == TN_OK) pn_report_pairs(report, n, keys, values);
+  if (status == TN_OK)
+    pn_report_pairs(report, n, keys, values);
   tn_free(&keys);
   tn_free(&values);
   free_cells(c);
@@ -81,37 +89,52 @@ static tn_status put_pairs(pn_report *report, cells *c) {
 
 /* Name and a text that was written with pn_put. */
 static void add_pair(cells *c, const char *name, pn_text *text) {
-  if (c->status == TN_OK) c->status = pn_text_status(text);
+  if (c->status == TN_OK)
+    c->status = pn_text_status(text);
   add(c, name);
   add(c, text->text != NULL ? text->text : "");
   pn_text_free(text);
 }
 
-/* ---- Verdict ------------------------------------------------------------------------------------ */
+/* ---- Verdict ------------------------------------------------------------------------------------
+ * */
 
 static tn_status put_verdict(pn_run *run, pn_report *report) {
   const pn_train_result *r = pn_training_result(run->training);
   pn_text text = {0}, trouble = {0};
-  const char *word = run->failure != NULL                                               ? "NOT FINITE"
-                     : r->outcome == PN_CONVERGED                                       ? "CONVERGED"
-                     : r->outcome == PN_INTERRUPTED || r->outcome == PN_TERMINATED ? "STOPPED"
-                                                                                        : "NOT CONVERGED";
+  const char *word = run->failure != NULL         ? "NOT FINITE"
+                     : r->outcome == PN_CONVERGED ? "CONVERGED"
+                     : r->outcome == PN_INTERRUPTED || r->outcome == PN_TERMINATED
+                         ? "STOPPED"
+                         : "NOT CONVERGED";
   if (run->failure == NULL) {
     pn_put_verdict(&text, run);
     pn_put_trouble(&trouble, run);
   }
   TN_TRY(pn_text_status(&text));
   TN_TRY(pn_text_status(&trouble));
+  pn_text line = {0};
+  for (const char *c = text.text; c != NULL && *c != '\0'; ++c) {
+    if (*c == '\n')
+      pn_put(&line, "; ");
+    else
+      pn_put_bytes(&line, c, 1);
+  }
+  TN_TRY(pn_text_status(&line));
   pn_report_verdict(report, r->outcome == PN_CONVERGED && run->failure == NULL, word,
-                    text.text != NULL ? text.text : "");
-  if (run->failure != NULL) pn_report_pre(report, run->failure);
-  if (trouble.n > 0) pn_report_warning(report, trouble.text);
+                    line.text != NULL ? line.text : "");
+  pn_text_free(&line);
+  if (run->failure != NULL)
+    pn_report_pre(report, run->failure);
+  if (trouble.n > 0)
+    pn_report_warning(report, trouble.text);
   pn_text_free(&text);
   pn_text_free(&trouble);
   return TN_OK;
 }
 
-/* ---- Problem ------------------------------------------------------------------------------------ */
+/* ---- Problem ------------------------------------------------------------------------------------
+ * */
 
 static tn_status put_expr(pn_run *run, pn_report *report, const pn_expr *expr) {
   char *math = NULL;
@@ -123,13 +146,16 @@ static tn_status put_expr(pn_run *run, pn_report *report, const pn_expr *expr) {
 static tn_status put_term(pn_run *run, pn_report *report, const pn_term *term) {
   pn_text text = {0};
   pn_put(&text, term->name);
-  if (term->region != NULL) pn_putf(&text, " %s %s", term->where == PN_ON ? "on" : "in", term->region);
-  if (pn_model_is_hard(run->model, term)) pn_put(&text, " (built into the solution, holds exactly)");
+  if (term->region != NULL)
+    pn_putf(&text, " %s %s", term->where == PN_ON ? "on" : "in", term->region);
+  if (pn_model_is_hard(run->model, term))
+    pn_put(&text, " (built into the solution, holds exactly)");
   TN_TRY(pn_text_status(&text));
   pn_report_paragraph(report, text.text);
   pn_text_free(&text);
   for (size_t r = 0; r < term->n_relations; ++r) {
-    if (r > 0 && term->relations[r].whole == term->relations[r - 1].whole) continue;
+    if (r > 0 && term->relations[r].whole == term->relations[r - 1].whole)
+      continue;
     TN_TRY(put_expr(run, report, term->relations[r].whole));
   }
   return TN_OK;
@@ -143,7 +169,8 @@ static tn_status put_problem(pn_run *run, pn_report *report) {
   pn_report_heading(report, p->n_equations == 1 ? "Equation" : "Equations");
   for (size_t i = 0; i < p->n_equations; ++i)
     TN_TRY(put_term(run, report, &p->equations[i]));
-  if (p->n_conditions > 0) pn_report_heading(report, "Conditions");
+  if (p->n_conditions > 0)
+    pn_report_heading(report, "Conditions");
   for (size_t i = 0; i < p->n_conditions; ++i)
     TN_TRY(put_term(run, report, &p->conditions[i]));
   pn_report_heading(report, "Names");
@@ -162,7 +189,8 @@ static tn_status put_problem(pn_run *run, pn_report *report) {
   }
   TN_TRY(put_pairs(report, &c));
   for (size_t i = 0; i < p->n_definitions; ++i) {
-    if (p->definitions[i].n_of > 0 || p->definitions[i].value == NULL) continue;
+    if (p->definitions[i].n_of > 0 || p->definitions[i].value == NULL)
+      continue;
     pn_putf(&text, "%s stands for", p->definitions[i].name);
     TN_TRY(pn_text_status(&text));
     pn_report_paragraph(report, text.text);
@@ -170,7 +198,8 @@ static tn_status put_problem(pn_run *run, pn_report *report) {
     TN_TRY(put_expr(run, report, p->definitions[i].value));
   }
   for (size_t i = 0; i < p->n_unknowns; ++i) {
-    if (p->unknowns[i].exact == NULL) continue;
+    if (p->unknowns[i].exact == NULL)
+      continue;
     pn_putf(&text, "exact %s, for the error only", p->unknowns[i].name);
     TN_TRY(pn_text_status(&text));
     pn_report_paragraph(report, text.text);
@@ -180,13 +209,15 @@ static tn_status put_problem(pn_run *run, pn_report *report) {
   return TN_OK;
 }
 
-/* ---- Choices ------------------------------------------------------------------------------------ */
+/* ---- Choices ------------------------------------------------------------------------------------
+ * */
 
 static tn_status put_choices(pn_run *run, pn_report *report) {
   cells c = {0};
   pn_text text = {0};
   const char *const *scales = NULL;
-  size_t n_scales = pn_training_scales(run->training, &scales), threads = tn_pool_threads(run->pool);
+  size_t n_scales = pn_training_scales(run->training, &scales),
+         threads = tn_pool_threads(run->pool);
   pn_report_section(report, "How it was solved");
   for (size_t i = 0; i < run->model->n_nets; ++i) {
     pn_put_network(&text, run->model, &run->model->nets[i]);
@@ -195,7 +226,8 @@ static tn_status put_choices(pn_run *run, pn_report *report) {
   pn_put_plan(&text, pn_training_plan(run->training));
   add_pair(&c, "plan", &text);
   for (size_t i = 0; i < n_scales; ++i) {
-    if (scales[i] == NULL || scales[i][0] == '\0') continue;
+    if (scales[i] == NULL || scales[i][0] == '\0')
+      continue;
     pn_put(&text, scales[i]);
     add_pair(&c, "scaled", &text);
   }
@@ -208,8 +240,9 @@ static tn_status put_choices(pn_run *run, pn_report *report) {
   add_pair(&c, "ran on", &text);
   TN_TRY(put_pairs(report, &c));
   pn_report_heading(report, "Derivatives");
-  pn_report_paragraph(report, "Each group is one pass through a network with all the derivatives that the "
-                              "equations need there; derivatives that enter linearly share a channel.");
+  pn_report_paragraph(report,
+                      "Each group is one pass through a network with all the derivatives that the "
+                      "equations need there; derivatives that enter linearly share a channel.");
   const ag_resolve_report *groups = pn_loss_channels(pn_training_loss(run->training));
   static const char *const headers[] = {"network", "line", "channels", "products", "computes"};
   for (size_t g = 0; g < groups->n_groups && g < 32; ++g) {
@@ -225,12 +258,13 @@ static tn_status put_choices(pn_run *run, pn_report *report) {
   return put_table(report, &c, sizeof headers / sizeof *headers, headers);
 }
 
-/* ---- Numbers ------------------------------------------------------------------------------------ */
+/* ---- Numbers ------------------------------------------------------------------------------------
+ * */
 
 static tn_status put_errors(pn_run *run, pn_report *report) {
   const pn_train_result *r = pn_training_result(run->training);
-  static const char *const headers[] = {"unknown", "relative L2", "accepted below", "largest error", "at",
-                                        "rms", "lowest", "highest"};
+  static const char *const headers[] = {"unknown", "relative L2", "accepted below", "largest error",
+                                        "at",      "rms",         "lowest",         "highest"};
   cells c = {0};
   for (size_t i = 0; i < r->n_fields; ++i) {
     const pn_field_error *e = &r->fields[i];
@@ -243,8 +277,10 @@ static tn_status put_errors(pn_run *run, pn_report *report) {
       add(&c, "unknown");
     }
     add_threshold(&c, e->accept);
-    if (e->known) add_brief(&c, e->linf);
-    else add(&c, "");
+    if (e->known)
+      add_brief(&c, e->linf);
+    else
+      add(&c, "");
     add(&c, place.text != NULL ? place.text : "");
     pn_text_free(&place);
     add_brief(&c, e->rms);
@@ -259,8 +295,9 @@ static tn_status put_terms(pn_run *run, pn_report *report) {
   const pn_sites *sites = pn_training_sites(run->training);
   const pn_loss *loss = pn_training_loss(run->training);
   const double *weighted = pn_loss_last_terms(loss);
-  static const char *const headers[] = {"term", "points", "loss, raw", "weight", "loss, weighted",
-                                        "relative, fresh", "rms", "largest", "at"};
+  static const char *const headers[] = {"term",   "points",         "loss, raw",
+                                        "weight", "loss, weighted", "relative, fresh",
+                                        "rms",    "largest",        "at"};
   cells c = {0};
   for (size_t m = 0; m < r->n_terms; ++m) {
     double weight = pn_loss_weight(loss, m);
@@ -278,9 +315,10 @@ static tn_status put_terms(pn_run *run, pn_report *report) {
     pn_text_free(&place);
   }
   TN_TRY(put_table(report, &c, sizeof headers / sizeof *headers, headers));
-  pn_report_paragraph(report, "Raw: mean square of the residual over its scale, on the training points. "
-                              "Relative, rms and largest: on fresh points, four times as many, the residual "
-                              "over the size of its own terms and in units of the file.");
+  pn_report_paragraph(
+      report, "Raw: mean square of the residual over its scale, on the training points. "
+              "Relative, rms and largest: on fresh points, four times as many, the residual "
+              "over the size of its own terms and in units of the file.");
   return TN_OK;
 }
 
@@ -290,14 +328,16 @@ static tn_status put_accuracy(pn_run *run, pn_report *report) {
   return put_terms(run, report);
 }
 
-/* ---- Training ----------------------------------------------------------------------------------- */
+/* ---- Training -----------------------------------------------------------------------------------
+ * */
 
 /* Columns of the history as curves, and the marks where stages start. */
 static tn_status put_curves(pn_run *run, pn_report *report) {
   const pn_history *h = pn_training_history(run->training);
   const pn_sites *sites = pn_training_sites(run->training);
   const pn_plan *plan = pn_training_plan(run->training);
-  size_t n = h->n, n_marks = 0, n_terms = h->n_terms < MAX_CURVES ? h->n_terms : MAX_CURVES, n_errors = 0;
+  size_t n = h->n, n_marks = 0, n_terms = h->n_terms < MAX_CURVES ? h->n_terms : MAX_CURVES,
+         n_errors = 0;
   double *columns = NULL;
   char *svg = NULL;
   pn_curve losses[MAX_CURVES + 1], errors[MAX_CURVES];
@@ -317,19 +357,32 @@ static tn_status put_curves(pn_run *run, pn_report *report) {
       errors[n_errors++] = (pn_curve){run->problem->unknowns[u].name, n, h->step, to, PN_LINE};
   }
   for (size_t i = 0; i < n && n_marks < 32; ++i) {
-    if (i > 0 && h->stage[i] == h->stage[i - 1]) continue;
+    if (i > 0 && h->stage[i] == h->stage[i - 1])
+      continue;
     size_t stage = (size_t)h->stage[i];
     if (stage >= 1 && stage <= plan->n)
-      marks[n_marks++] = (pn_mark){i > 0 ? h->step[i - 1] : h->step[i], plan->stages[stage - 1].class_->name};
+      marks[n_marks++] =
+          (pn_mark){i > 0 ? h->step[i - 1] : h->step[i], plan->stages[stage - 1].class_->name};
   }
-  pn_plot plots[2] = {{.title = "relative residuals and loss", .x_label = "step", .log_y = true,
-                       .n_curves = n_terms + 1, .curves = losses, .n_marks = n_marks, .marks = marks,
+  pn_plot plots[2] = {{.title = "relative residuals and loss",
+                       .x_label = "step",
+                       .log_y = true,
+                       .n_curves = n_terms + 1,
+                       .curves = losses,
+                       .n_marks = n_marks,
+                       .marks = marks,
                        .width = 420},
-                      {.title = "relative L2 error", .x_label = "step", .log_y = true,
-                       .n_curves = n_errors, .curves = errors, .n_marks = n_marks, .marks = marks,
+                      {.title = "relative L2 error",
+                       .x_label = "step",
+                       .log_y = true,
+                       .n_curves = n_errors,
+                       .curves = errors,
+                       .n_marks = n_marks,
+                       .marks = marks,
                        .width = 420}};
   tn_status status = pn_plots_svg(n_errors > 0 ? 2 : 1, plots, 2, &svg);
-  if (status == TN_OK) pn_report_figure(report, svg, NULL);
+  if (status == TN_OK)
+    pn_report_figure(report, svg, NULL);
   tn_free(&svg);
   tn_free(&columns);
   return status;
@@ -341,7 +394,8 @@ static tn_status put_training(pn_run *run, pn_report *report) {
   static const char *const headers[] = {"stage", "method", "steps", "seconds", "loss", "ended"};
   cells c = {0};
   pn_report_section(report, "Training");
-  if (pn_training_history(run->training)->n > 0) TN_TRY(put_curves(run, report));
+  if (pn_training_history(run->training)->n > 0)
+    TN_TRY(put_curves(run, report));
   for (size_t i = 0; i < r->n_stages && i < plan->n; ++i) {
     char number[32];
     snprintf(number, sizeof number, "%zu", i + 1);
@@ -350,24 +404,28 @@ static tn_status put_training(pn_run *run, pn_report *report) {
     add_count(&c, r->stages[i].steps);
     snprintf(number, sizeof number, "%.1f", r->stages[i].seconds);
     add(&c, number);
-    if (r->stages[i].steps > 0) add_brief(&c, r->stages[i].loss);
-    else add(&c, "");
+    if (r->stages[i].steps > 0)
+      add_brief(&c, r->stages[i].loss);
+    else
+      add(&c, "");
     add(&c, r->stages[i].reason[0] != '\0' ? r->stages[i].reason : "not reached");
   }
   return put_table(report, &c, sizeof headers / sizeof *headers, headers);
 }
 
-/* ---- Repeating it ------------------------------------------------------------------------------- */
+/* ---- Repeating it -------------------------------------------------------------------------------
+ * */
 
 static tn_status put_repeat(pn_run *run, pn_report *report) {
   const pn_problem *p = run->problem;
   cells c = {0};
   pn_text text = {0};
   pn_report_section(report, "Repeating it");
-  if (run->options->command != NULL) pn_report_pre(report, run->options->command);
+  if (run->options->command != NULL)
+    pn_report_pre(report, run->options->command);
   pn_putf(&text, "%llu", (unsigned long long)run->seed);
   add_pair(&c, "seed", &text);
-  pn_putf(&text, "pinn %s, HDF5 %s", pn_version(), pn_hdf5_version());
+  pn_putf(&text, "pinn %s, HDF5 %s, %s", pn_version(), pn_hdf5_version(), pn_blas_name());
   add_pair(&c, "versions", &text);
   pn_put_fixed(&text, run->seconds, 1);
   pn_put(&text, " s, ");
@@ -389,7 +447,8 @@ static tn_status put_repeat(pn_run *run, pn_report *report) {
 
 static tn_status put_all(pn_run *run, pn_report *report) {
   TN_TRY(put_verdict(run, report));
-  if (run->warnings != NULL && run->warnings[0] != '\0') pn_report_warning(report, run->warnings);
+  if (run->warnings != NULL && run->warnings[0] != '\0')
+    pn_report_warning(report, run->warnings);
   TN_TRY(put_problem(run, report));
   if (run->failure == NULL) {
     TN_TRY(put_accuracy(run, report));
@@ -406,8 +465,10 @@ tn_status pn_report_page(pn_run *run) {
   const char *title = run->problem->title != NULL ? run->problem->title : run->problem->source.file;
   TN_TRY(pn_report_new(title, &report));
   tn_status status = put_all(run, report);
-  if (status == TN_OK) status = pn_path_join(run->folder, "report.html", &path);
-  if (status == TN_OK) status = pn_report_write(report, path);
+  if (status == TN_OK)
+    status = pn_path_join(run->folder, "report.html", &path);
+  if (status == TN_OK)
+    status = pn_report_write(report, path);
   tn_free(&path);
   pn_report_free(&report);
   return status;

@@ -5,13 +5,14 @@
  *   run/{seed, precision, command, steps, seconds, finished}
  *   unknowns/{names, scale}
  *   weights/NAME                  a block each, of its shape; theta: all of them, flat, f64
- *   state/...                     what --resume needs: optimizer, stage, points, weights of terms, ...
+ *   state/...                     what --resume needs: optimizer, stage, points, scales, ...
  *   history/{step, loss, ...}     a row a record; history/relative/TERM, history/error/UNKNOWN
  *   points/TERM/PIECE/COORDINATE  training points as they are now
  *   fields/UNKNOWN/{x, t, value, exact}   at the end only; exact where it is known
  *   fields/expressionN            what [output] fields asks for, its text as an attribute
  *
- * The weights are those of the last whole step, so the same file serves a finished and an interrupted run.
+ * The weights are those of the last whole step, so the same file serves a finished and an
+ * interrupted run.
  */
 #include "pinn/result.h"
 
@@ -30,24 +31,28 @@ static tn_status encode(const char *folder, const char *name, char path[PATH]) {
   static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-/";
   size_t n = (size_t)snprintf(path, PATH, "%s", folder);
   for (; *name != '\0'; ++name) {
-    if (n + 4 > PATH) return TN_FAIL(TN_EINTERNAL, "the name `%.40s...` is too long to store", name);
+    if (n + 4 > PATH)
+      return TN_FAIL(TN_EINTERNAL, "the name `%.40s...` is too long to store", name);
     n += (size_t)snprintf(path + n, PATH - n, strchr(plain, *name) != NULL ? "%c" : "%%%02X",
                           (unsigned char)*name);
   }
   return TN_OK;
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static tn_status absolute(const char *path, char **out) {
   char *cwd = NULL;
-  if (path[0] == '/') return tn_copy_text(path, out);
+  if (path[0] == '/')
+    return tn_copy_text(path, out);
   for (size_t n = 256; n <= 65536; n *= 4) {
     TN_TRY(TN_NEW(n, &cwd));
-    if (getcwd(cwd, n) != NULL) break;
+    if (getcwd(cwd, n) != NULL)
+      break;
     tn_free(&cwd);
   }
-  if (cwd == NULL) return tn_copy_text(path, out);
+  if (cwd == NULL)
+    return tn_copy_text(path, out);
   tn_status status = pn_path_join(cwd, path, out);
   tn_free(&cwd);
   return status;
@@ -74,7 +79,8 @@ static tn_status put_run(const pn_run *run, pn_store *store, bool finished) {
   double step = h->n > 0 ? h->step[h->n - 1] : 0;
   TN_TRY(pn_store_integer(store, "run/seed", (int64_t)run->seed)); /* the same 64 bits */
   TN_TRY(pn_store_text(store, "run/precision", tn_dtype_name(run->model->dtype)));
-  TN_TRY(pn_store_text(store, "run/command", run->options->command != NULL ? run->options->command : ""));
+  TN_TRY(pn_store_text(store, "run/command",
+                       run->options->command != NULL ? run->options->command : ""));
   TN_TRY(pn_store_integer(store, "run/finished", finished));
   if (finished) {
     TN_TRY(pn_store_integer(store, "run/steps", (int64_t)result->steps));
@@ -156,7 +162,8 @@ static tn_status put_points(const pn_run *run, pn_store *store) {
       const pn_site *site = &sites->sites[sites->terms[m].site[k]];
       snprintf(folder, sizeof folder, "points/%.200s/%zu/", sites->terms[m].term->name, k + 1);
       for (size_t c = 0; c < run->problem->n_coordinates; ++c) {
-        if (site->column[c] == NULL) continue;
+        if (site->column[c] == NULL)
+          continue;
         TN_TRY(encode(folder, run->problem->coordinates[c].name, path));
         TN_TRY(pn_store_f64(store, path, 1, &site->n, site->column[c]));
       }
@@ -165,8 +172,10 @@ static tn_status put_points(const pn_run *run, pn_store *store) {
   return TN_OK;
 }
 
-/* value and exact of one unknown on its grid, [values of the first coordinate, of the second, ...]. */
-static tn_status put_field(const pn_run *run, pn_store *store, size_t unknown, const pn_grid *grid) {
+/* value and exact of one unknown on its grid, [values of the first coordinate, of the second, ...].
+ * */
+static tn_status put_field(const pn_run *run, pn_store *store, size_t unknown,
+                           const pn_grid *grid) {
   const pn_unknown *u = &run->problem->unknowns[unknown];
   size_t n_items = u->exact != NULL ? 2 : 1, n_theta = 0;
   pn_item items[2] = {{.kind = PN_ITEM_UNKNOWN, .unknown = unknown},
@@ -176,18 +185,21 @@ static tn_status put_field(const pn_run *run, pn_store *store, size_t unknown, c
   pn_values *values = NULL;
   double *out = NULL;
   tn_status status = pn_values_new(run->model, run->pool, grid->bits, n_items, items, &values);
-  if (status == TN_OK) status = TN_NEW(n_items * grid->n, &out);
+  if (status == TN_OK)
+    status = TN_NEW(n_items * grid->n, &out);
   if (status == TN_OK)
     status = pn_values_at(values, pn_training_theta(run->training, &n_theta), grid->n,
                           (const double *const *)grid->column, out);
   snprintf(folder, sizeof folder, "fields/%.200s/", u->name);
   for (size_t j = 0; status == TN_OK && j < grid->n_axes; ++j) {
     status = encode(folder, run->problem->coordinates[grid->coordinate[j]].name, path);
-    if (status == TN_OK) status = pn_store_f64(store, path, 1, &grid->extent[j], grid->axis[j]);
+    if (status == TN_OK)
+      status = pn_store_f64(store, path, 1, &grid->extent[j], grid->axis[j]);
   }
   for (size_t k = 0; status == TN_OK && k < n_items; ++k) {
     status = encode(folder, names[k], path);
-    if (status == TN_OK) status = pn_store_f64(store, path, grid->n_axes, grid->extent, out + k * grid->n);
+    if (status == TN_OK)
+      status = pn_store_f64(store, path, grid->n_axes, grid->extent, out + k * grid->n);
   }
   tn_free(&out);
   pn_values_free(&values);
@@ -212,14 +224,18 @@ static tn_status put_expression(const pn_run *run, pn_store *store, size_t index
   for (size_t k = 0; status == TN_OK && grid.n > 0 && k < expr->components; ++k) {
     pn_item item = {.kind = PN_ITEM_EXPR, .expr = expr, .component = k};
     status = pn_values_new(run->model, run->pool, grid.bits, 1, &item, &values);
-    if (status == TN_OK) status = TN_NEW(grid.n, &out);
+    if (status == TN_OK)
+      status = TN_NEW(grid.n, &out);
     if (status == TN_OK)
       status = pn_values_at(values, pn_training_theta(run->training, &n_theta), grid.n,
                             (const double *const *)grid.column, out);
     snprintf(path, sizeof path, "fields/expression%zu_%zu", index + 1, k + 1);
-    if (status == TN_OK) status = pn_store_f64(store, path, grid.n_axes, grid.extent, out);
-    if (status == TN_OK) status = pn_expr_print(p->arena, expr, p->coordinate_names, &text);
-    if (status == TN_OK) status = pn_store_attribute(store, path, "expression", text);
+    if (status == TN_OK)
+      status = pn_store_f64(store, path, grid.n_axes, grid.extent, out);
+    if (status == TN_OK)
+      status = pn_expr_print(p->arena, expr, p->coordinate_names, &text);
+    if (status == TN_OK)
+      status = pn_store_attribute(store, path, "expression", text);
     tn_free(&out);
     pn_values_free(&values);
   }
@@ -256,14 +272,16 @@ tn_status pn_result_write(const pn_run *run, bool finished) {
   char *path = NULL;
   TN_TRY(pn_store_new(&store));
   tn_status status = put_all(run, store, finished);
-  if (status == TN_OK) status = pn_path_join(run->folder, "result.h5", &path);
-  if (status == TN_OK) status = pn_store_save(store, path);
+  if (status == TN_OK)
+    status = pn_path_join(run->folder, "result.h5", &path);
+  if (status == TN_OK)
+    status = pn_store_save(store, path);
   tn_free(&path);
   pn_store_free(&store);
   return status;
 }
 
-/* ---- Reading back -------------------------------------------------------------------------------- */
+/* ---- Reading back ---------------------------------------------------------------------------- */
 
 static tn_status read_head(pn_saved *s) {
   int64_t format = 0, seed = 0, finished = 0;
@@ -271,8 +289,8 @@ static tn_status read_head(pn_saved *s) {
     return TN_FAIL(TN_EINPUT, "%s: not a result of pinn solve", s->path);
   TN_TRY(pn_stored_integer(s->file, "format", &format));
   if (format != FORMAT) {
-    return TN_FAIL(TN_EINPUT, "%s: format %lld, expected %d; another version of pinn wrote it", s->path,
-                   (long long)format, (int)FORMAT);
+    return TN_FAIL(TN_EINPUT, "%s: format %lld, expected %d; another version of pinn wrote it",
+                   s->path, (long long)format, (int)FORMAT);
   }
   TN_TRY(pn_stored_text(s->file, "version", &s->version));
   TN_TRY(pn_stored_text(s->file, "problem/file", &s->problem_file));
@@ -292,18 +310,23 @@ tn_status pn_saved_open(const char *result, pn_saved **out) {
   TN_TRY(TN_NEW(1, &s));
   tn_status status = pn_path_is_folder(result) ? pn_path_join(result, "result.h5", &s->path)
                                                : tn_copy_text(result, &s->path);
-  if (status == TN_OK) status = pn_stored_open(s->path, &s->file);
-  if (status == TN_OK) status = read_head(s);
-  if (status != TN_OK) pn_saved_free(&s);
+  if (status == TN_OK)
+    status = pn_stored_open(s->path, &s->file);
+  if (status == TN_OK)
+    status = read_head(s);
+  if (status != TN_OK)
+    pn_saved_free(&s);
   *out = s;
   return status;
 }
 
 void pn_saved_free(pn_saved **saved) {
   pn_saved *s = *saved;
-  if (s == NULL) return;
+  if (s == NULL)
+    return;
   pn_stored_free(&s->file);
-  if (s->overrides != NULL) pn_texts_free(s->n_overrides, &s->overrides);
+  if (s->overrides != NULL)
+    pn_texts_free(s->n_overrides, &s->overrides);
   tn_free(&s->path);
   tn_free(&s->problem_file);
   tn_free(&s->text);
@@ -313,7 +336,8 @@ void pn_saved_free(pn_saved **saved) {
 }
 
 tn_status pn_saved_problem(const pn_saved *s, pn_problem **out) {
-  return pn_problem_parse(s->problem_file, s->text, s->n_overrides, (const char *const *)s->overrides, out);
+  return pn_problem_parse(s->problem_file, s->text, s->n_overrides,
+                          (const char *const *)s->overrides, out);
 }
 
 tn_status pn_saved_weights(const pn_saved *s, pn_model *m, double *theta) {

@@ -1,5 +1,5 @@
-/* result.h: what a result file holds, written by a run and read by --resume, `pinn eval` and audits. Inside
- * pinn/ only. */
+/* result.h: what a result file holds, written by a run and read by --resume, `pinn eval` and
+ * audits. Inside pinn/ only. */
 #ifndef PINN_RESULT_H
 #define PINN_RESULT_H
 
@@ -9,7 +9,7 @@
 /* Writes folder/result.h5, atomically. finished: the run is over, and fields on grids go in too. */
 tn_status pn_result_write(const pn_run *run, bool finished) TN_MUST_USE;
 
-/* ---- Reading back -------------------------------------------------------------------------------- */
+/* ---- Reading back ---------------------------------------------------------------------------- */
 
 typedef struct pn_saved {
   pn_stored *file;
@@ -29,8 +29,8 @@ tn_status pn_saved_open(const char *result, pn_saved **out) TN_MUST_USE;
 void pn_saved_free(pn_saved **saved);
 /* The problem of the file, from its text alone. */
 tn_status pn_saved_problem(const pn_saved *saved, pn_problem **out) TN_MUST_USE;
-/* theta[model->n_theta] and the scales of the unknowns into the model. Blocks must be of the same names and
- * shapes. */
+/* theta[model->n_theta] and the scales of the unknowns into the model. Blocks must be of the same
+ * names and shapes. */
 tn_status pn_saved_weights(const pn_saved *saved, pn_model *model, double *theta) TN_MUST_USE;
 /* Everything that changes during training. */
 tn_status pn_saved_training(const pn_saved *saved, pn_training *training) TN_MUST_USE;

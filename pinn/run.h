@@ -1,5 +1,5 @@
-/* run.h: one run of `pinn solve`, as its writers see it: terminal, result.h5, summary.json, report.html. Inside
- * pinn/ only. */
+/* run.h: one run of `pinn solve`, as its writers see it: terminal, result.h5, summary.json,
+ * report.html. Inside pinn/ only. */
 #ifndef PINN_RUN_H
 #define PINN_RUN_H
 
@@ -11,17 +11,17 @@ typedef struct pn_run {
   pn_model *model;
   tn_pool *pool;
   pn_training *training;
-  char *folder;       /* of the results; owned */
-  char sha256[65];    /* of the problem file's text */
+  char *folder;    /* of the results; owned */
+  char sha256[65]; /* of the problem file's text */
   uint64_t seed;
-  double limit;       /* seconds of training; 0: none */
-  char *checked;      /* the words of the check; NULL: not checked; owned */
-  char *warnings;     /* of the file and the check, lines; owned */
+  double limit;   /* seconds of training; 0: none */
+  char *checked;  /* the words of the check; NULL: not checked; owned */
+  char *warnings; /* of the file and the check, lines; owned */
   bool resumed;
   size_t resumed_step;
-  char *failure;      /* the explanation of a value that is not finite; owned */
-  double seconds;     /* from the start of the program's work to now, at the end */
-  double printed;     /* time of the last line of the progress table, */
+  char *failure;       /* the explanation of a value that is not finite; owned */
+  double seconds;      /* from the start of the program's work to now, at the end */
+  double printed;      /* time of the last line of the progress table, */
   size_t printed_step; /* and its step */
 } pn_run;
 

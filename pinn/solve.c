@@ -1,12 +1,13 @@
 /* solve.c: pn_solve: everything from a problem file to a folder of results.
  *
- *   load -> model -> training -> (restore) -> folder -> banner -> train -> result.h5, summary.json, report.html
+ *   load -> check -> model -> training -> (restore) -> folder -> banner -> train
+ *        -> result.h5, summary.json, report.html
  *
- * The folder is made only when the input is known to be good and everything is allocated, so a mistake leaves
- * nothing behind. While training runs, result.h5 is replaced atomically at stage ends, every 30 s and when a
- * signal asks for an end; whatever happens, the folder holds the last good state. Two runs never write to one
- * folder: the standard name is the next free one, and a folder that holds a result is refused unless it is to
- * be continued.
+ * The folder is made only when the input is known to be good and everything is allocated, so a
+ * mistake leaves nothing behind. While training runs, result.h5 is replaced atomically at stage
+ * ends, every 30 s and when a signal asks for an end; whatever happens, the folder holds the last
+ * good state. Two runs never write to one folder: the standard name is the next free one, and a
+ * folder that holds a result is refused unless it is to be continued.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -29,13 +30,16 @@ double pn_clock(void) {
 
 double pn_peak_mib(void) {
   struct rusage use;
-  if (getrusage(RUSAGE_SELF, &use) != 0) return (double)tn_memory_peak() / (1 << 20);
+  if (getrusage(RUSAGE_SELF, &use) != 0)
+    return (double)tn_memory_peak() / (1 << 20);
   return (double)use.ru_maxrss / 1024; /* Linux counts KiB */
 }
 
-/* ---- Stop --------------------------------------------------------------------------------------- */
+/* ---- Stop ---------------------------------------------------------------------------------------
+ * */
 
-static volatile sig_atomic_t stop_signal = 0; /* the one mutable global: a signal handler has no argument */
+static volatile sig_atomic_t stop_signal =
+    0; /* the one mutable global: a signal handler has no argument */
 
 void pn_request_stop(int signal_number) { stop_signal = signal_number; }
 
@@ -44,7 +48,8 @@ static int on_poll(void *context) {
   return stop_signal;
 }
 
-/* ---- Calls from the training -------------------------------------------------------------------- */
+/* ---- Calls from the training --------------------------------------------------------------------
+ * */
 
 static tn_status on_progress(void *context, const pn_progress *progress) {
   pn_run *run = context;
@@ -57,14 +62,16 @@ static tn_status on_checkpoint(void *context, pn_training *training, bool stage_
   return pn_result_write(context, false);
 }
 
-/* ---- Folders ------------------------------------------------------------------------------------ */
+/* ---- Folders ------------------------------------------------------------------------------------
+ * */
 
 static tn_status standard_name(const char *problem, char **out) {
   char *stem = NULL;
   TN_TRY(pn_path_stem(problem, &stem));
   size_t n = strlen(stem) + sizeof ".out";
   tn_status status = TN_NEW(n, out);
-  if (status == TN_OK) snprintf(*out, n, "%s.out", stem);
+  if (status == TN_OK)
+    snprintf(*out, n, "%s.out", stem);
   tn_free(&stem);
   return status;
 }
@@ -84,7 +91,8 @@ static tn_status last_folder(const char *standard, char **out) {
   for (size_t i = 2; i < 1000000; ++i) {
     char *next = NULL;
     tn_status status = TN_NEW(n, &next);
-    if (status != TN_OK) return status;
+    if (status != TN_OK)
+      return status;
     snprintf(next, n, "%s-%zu", standard, i);
     if (!pn_path_exists(next)) {
       tn_free(&next);
@@ -131,19 +139,22 @@ static tn_status make_fresh(pn_run *run) {
 
 static tn_status refuse_used(const pn_solve_options *o) {
   bool there = false;
-  if (o->out == NULL || o->resume) return TN_OK;
+  if (o->out == NULL || o->resume)
+    return TN_OK;
   if (pn_path_exists(o->out) && !pn_path_is_folder(o->out))
     return TN_FAIL(TN_EINPUT, "--out %s: this is a file, expected a folder", o->out);
   TN_TRY(holds_result(o->out, &there));
   if (there) {
-    return TN_FAIL(TN_EINPUT, "--out %s: the folder holds a run already. Continue it with --resume, or "
-                              "choose another folder",
+    return TN_FAIL(TN_EINPUT,
+                   "--out %s: the folder holds a run already. Continue it with --resume, or "
+                   "choose another folder",
                    o->out);
   }
   return TN_OK;
 }
 
-/* ---- Set-up ------------------------------------------------------------------------------------- */
+/* ---- Set-up -------------------------------------------------------------------------------------
+ * */
 
 /* The warnings of the file alone, for a run that is not checked. */
 static tn_status file_warnings(pn_run *run) {
@@ -155,9 +166,11 @@ static tn_status file_warnings(pn_run *run) {
 
 /* A wrong sign in the file is found in a second here and not after the training. */
 static tn_status check(pn_run *run) {
-  if (run->options->unchecked) return file_warnings(run);
+  if (run->options->unchecked)
+    return file_warnings(run);
   tn_status status = pn_check_before_run(run->problem, &run->checked, &run->warnings);
-  if (status != TN_EINPUT) return status;
+  if (status != TN_EINPUT)
+    return status;
   return TN_FAIL(TN_EINPUT, "%s\n`--no-check` trains all the same.", tn_error_text());
 }
 
@@ -192,9 +205,11 @@ static tn_status make_training(pn_run *run) {
 }
 
 static bool same_overrides(const pn_saved *saved, const pn_problem *problem) {
-  if (saved->n_overrides != problem->n_overrides) return false;
+  if (saved->n_overrides != problem->n_overrides)
+    return false;
   for (size_t i = 0; i < saved->n_overrides; ++i) {
-    if (strcmp(saved->overrides[i], problem->overrides[i]) != 0) return false;
+    if (strcmp(saved->overrides[i], problem->overrides[i]) != 0)
+      return false;
   }
   return true;
 }
@@ -205,8 +220,9 @@ static tn_status open_saved(pn_run *run, pn_saved **saved) {
   TN_TRY(pn_saved_open(run->folder, saved));
   const pn_saved *s = *saved;
   if (strcmp(s->sha256, run->sha256) != 0) {
-    return TN_FAIL(TN_EINPUT, "--resume: %s has changed since %s was written; a run goes on only with the "
-                              "same problem",
+    return TN_FAIL(TN_EINPUT,
+                   "--resume: %s has changed since %s was written; a run goes on only with the "
+                   "same problem",
                    run->options->path, s->path);
   }
   if (!same_overrides(s, run->problem))
@@ -223,7 +239,8 @@ static tn_status restore(pn_run *run, pn_saved *saved) {
   TN_TRY(pn_saved_training(saved, run->training));
   const pn_history *h = pn_training_history(run->training);
   int64_t steps = h->n > 0 ? (int64_t)h->step[h->n - 1] : 0;
-  if (pn_stored_has(saved->file, "run/steps")) TN_TRY(pn_stored_integer(saved->file, "run/steps", &steps));
+  if (pn_stored_has(saved->file, "run/steps"))
+    TN_TRY(pn_stored_integer(saved->file, "run/steps", &steps));
   run->resumed = true;
   run->resumed_step = (size_t)steps;
   return TN_OK;
@@ -233,19 +250,24 @@ static tn_status prepare(pn_run *run) {
   pn_saved *saved = NULL;
   TN_TRY(set_up(run));
   tn_status status = run->options->resume ? open_saved(run, &saved) : TN_OK;
-  if (status == TN_OK) status = make_training(run);
-  if (status == TN_OK && saved != NULL) status = restore(run, saved);
+  if (status == TN_OK)
+    status = make_training(run);
+  if (status == TN_OK && saved != NULL)
+    status = restore(run, saved);
   pn_saved_free(&saved);
-  if (status == TN_OK && !run->options->resume) status = make_fresh(run);
+  if (status == TN_OK && !run->options->resume)
+    status = make_fresh(run);
   return status;
 }
 
-/* ---- The run ------------------------------------------------------------------------------------ */
+/* ---- The run ------------------------------------------------------------------------------------
+ * */
 
 /* Trains; a value that is not finite becomes run->failure, and the run is still written. */
 static tn_status train(pn_run *run) {
   tn_status status = pn_training_run(run->training);
-  if (status != TN_ENONFINITE) return status;
+  if (status != TN_ENONFINITE)
+    return status;
   pn_text text = {0};
   char step[32];
   pn_putf(&text, "%s\nStep %s is saved in %s.", tn_error_text(),
@@ -280,13 +302,16 @@ tn_status pn_solve(const pn_solve_options *options, pn_outcome *outcome) {
   pn_run run = {.options = options};
   *outcome = PN_NOT_CONVERGED;
   tn_status status = prepare(&run);
-  if (status == TN_OK) status = pn_banner_start(&run, options->terminal);
+  if (status == TN_OK)
+    status = pn_banner_start(&run, options->terminal);
   if (status == TN_OK) {
     run.printed = pn_clock();
     status = train(&run);
   }
-  if (status == TN_OK) status = write_all(&run, started);
-  if (status == TN_OK) *outcome = pn_training_result(run.training)->outcome;
+  if (status == TN_OK)
+    status = write_all(&run, started);
+  if (status == TN_OK)
+    *outcome = pn_training_result(run.training)->outcome;
   if (status == TN_OK && run.failure != NULL) {
     *outcome = PN_NONFINITE;
     status = TN_FAIL(TN_ENONFINITE, "%s", run.failure);

@@ -2,11 +2,14 @@
  *
  *   problem, title, sha256     file name, its title, SHA-256 of its text
  *   converged, exit_status     as the program ends
- *   fields                     by unknown: rel_l2, linf, place of linf, accept; null where nothing is known
- *   terms                      by term, on fresh points: relative residual, rms and worst |residual|
+ *   fields                     by unknown: rel_l2, linf, place of linf, accept; null where
+ *                              nothing is known
+ *   terms                      by term, on fresh points: relative residual, rms and
+ *                              worst |residual|
  *   loss, steps, seconds       at the end; of training alone, and of the whole run
  *   stop_reasons               a text a stage
- *   weights, weights_sha256    number of trained numbers, and a digest of their bytes: equal runs, equal digest
+ *   weights, weights_sha256    number of trained numbers, and a digest of their bytes: equal
+ *                              runs, equal digest
  *   peak_mib, threads, ranks, device, isa, blas, precision, seed, version
  *
  * Numbers that are not finite become null.
@@ -28,7 +31,8 @@ static void put_fields(pn_json *json, const pn_run *run) {
       pn_json_number(json, "linf", e->linf);
       pn_json_object(json, "linf_at");
       for (size_t c = 0; c < p->n_coordinates; ++c) {
-        if (e->place[c] == e->place[c]) pn_json_number(json, p->coordinates[c].name, e->place[c]);
+        if (e->place[c] == e->place[c])
+          pn_json_number(json, p->coordinates[c].name, e->place[c]);
       }
       pn_json_end(json);
     } else {
@@ -69,7 +73,7 @@ static void put_environment(pn_json *json, const pn_run *run) {
   pn_json_integer(json, "ranks", 1);
   pn_json_string(json, "device", "cpu");
   pn_json_string(json, "isa", tn_isa());
-  pn_json_null(json, "blas"); /* training uses kernels of its own */
+  pn_json_string(json, "blas", pn_blas_name());
   pn_json_string(json, "precision", tn_dtype_name(run->model->dtype));
   pn_json_integer(json, "seed", (int64_t)run->seed);
   pn_json_string(json, "version", pn_version());
@@ -90,7 +94,8 @@ tn_status pn_summary_write(const pn_run *run) {
   pn_json_string(json, "sha256", run->sha256);
   pn_json_boolean(json, "converged", outcome == PN_CONVERGED);
   pn_json_integer(json, "exit_status", outcome);
-  if (run->failure != NULL) pn_json_string(json, "failure", run->failure);
+  if (run->failure != NULL)
+    pn_json_string(json, "failure", run->failure);
   put_fields(json, run);
   pn_json_object(json, "parameters");
   pn_json_end(json);
@@ -101,16 +106,19 @@ tn_status pn_summary_write(const pn_run *run) {
   pn_json_integer(json, "steps", (int64_t)r->steps);
   pn_json_array(json, "stop_reasons");
   for (size_t i = 0; i < r->n_stages; ++i) {
-    if (r->stages[i].reason[0] != '\0') pn_json_string(json, NULL, r->stages[i].reason);
+    if (r->stages[i].reason[0] != '\0')
+      pn_json_string(json, NULL, r->stages[i].reason);
   }
   pn_json_end(json);
-  if (r->detector[0] != '\0') pn_json_string(json, "detector", r->detector);
+  if (r->detector[0] != '\0')
+    pn_json_string(json, "detector", r->detector);
   pn_json_integer(json, "weights", (int64_t)n);
   pn_json_string(json, "weights_sha256", digest);
   put_environment(json, run);
   pn_json_end(json);
   tn_status status = pn_path_join(run->folder, "summary.json", &path);
-  if (status == TN_OK) status = pn_json_write(json, path);
+  if (status == TN_OK)
+    status = pn_json_write(json, path);
   tn_free(&path);
   pn_json_free(&json);
   return status;

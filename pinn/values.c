@@ -1,15 +1,15 @@
 /* values.c: values of expressions at points the caller names.
  *
- * Items are lowered in one scope whose coordinates are free, resolved together (they share derivatives), and
- * compiled once; points then run through the program in blocks, so memory does not grow with their number.
- * Exact solutions are lowered in a second scope with the same coordinates. Without any coordinate a program
- * gives one number, which stands for every point.
+ * Items are lowered in one scope whose coordinates are free, resolved together (they share
+ * derivatives), and compiled once; points then run through the program in blocks, so memory does
+ * not grow with their number. Exact solutions are lowered in a second scope with the same
+ * coordinates. Without any coordinate a program gives one number, which stands for every point.
  */
 #include "pinn/values.h"
 
 #include <string.h>
 
-enum { BLOCK = 4096 }; /* points a run */
+enum { BLOCK = 1024 }; /* points a run */
 
 struct pn_values {
   pn_model *model;
@@ -38,10 +38,13 @@ uint32_t pn_item_depends(const pn_problem *problem, const pn_item *item) {
     for (size_t j = 0; j < problem->unknowns[item->unknown].n_of; ++j)
       bits |= UINT32_C(1) << problem->unknowns[item->unknown].of[j];
     return bits;
-  case PN_ITEM_EXACT: return pn_expr_depends(problem, problem->unknowns[item->unknown].exact);
-  case PN_ITEM_EXPR: return pn_expr_depends(problem, item->expr);
+  case PN_ITEM_EXACT:
+    return pn_expr_depends(problem, problem->unknowns[item->unknown].exact);
+  case PN_ITEM_EXPR:
+    return pn_expr_depends(problem, item->expr);
   case PN_ITEM_RELATION:
-    return pn_expr_depends(problem, item->relation->lhs) | pn_expr_depends(problem, item->relation->rhs);
+    return pn_expr_depends(problem, item->relation->lhs) |
+           pn_expr_depends(problem, item->relation->rhs);
   }
   return bits;
 }
@@ -49,19 +52,23 @@ uint32_t pn_item_depends(const pn_problem *problem, const pn_item *item) {
 static tn_status lower_item(pn_values *v, const pn_item *item, tn_value *out) {
   pn_expr *scalar = NULL;
   switch (item->kind) {
-  case PN_ITEM_UNKNOWN: return pn_lower_unknown(&v->scope, item->unknown, out);
-  case PN_ITEM_EXACT: return pn_lower_unknown(&v->exact, item->unknown, out);
+  case PN_ITEM_UNKNOWN:
+    return pn_lower_unknown(&v->scope, item->unknown, out);
+  case PN_ITEM_EXACT:
+    return pn_lower_unknown(&v->exact, item->unknown, out);
   case PN_ITEM_EXPR:
     TN_TRY(pn_scalar(v->model->problem, item->expr, item->component, NULL, &scalar));
     return pn_lower(&v->scope, scalar, out);
-  case PN_ITEM_RELATION: return pn_lower_relation(&v->scope, item->relation, out);
+  case PN_ITEM_RELATION:
+    return pn_lower_relation(&v->scope, item->relation, out);
   }
   return TN_OK;
 }
 
 /* A mean over the volume needs points of its own: as many as an equation has. */
 static tn_status draw_mean(pn_values *v, const pn_scope *scope, size_t which) {
-  if (scope->mean == NULL) return TN_OK;
+  if (scope->mean == NULL)
+    return TN_OK;
   pn_site *site = &v->means[which];
   memcpy(site->key, "values:mean", sizeof "values:mean");
   site->term = &v->term;
@@ -77,25 +84,31 @@ static tn_status build(pn_values *v, tn_pool *pool, const pn_item *items) {
   pn_model *model = v->model;
   tn_value *raw = NULL, *out = NULL;
   tn_status status = TN_NEW(v->n, &raw);
-  if (status == TN_OK) status = TN_NEW(v->n, &out);
+  if (status == TN_OK)
+    status = TN_NEW(v->n, &out);
   for (size_t k = 0; status == TN_OK && k < v->n; ++k)
     status = lower_item(v, &items[k], &raw[k]);
-  if (status == TN_OK) status = ag_resolve(model->graph, v->n, raw, NULL, out, NULL);
+  if (status == TN_OK)
+    status = ag_resolve(model->graph, v->n, raw, NULL, out, NULL);
   for (size_t k = 0; status == TN_OK && k < v->n; ++k) {
     tn_shape shape = tn_shape_of(out[k]);
     v->batched[k] = tn_shape_batched(&shape);
   }
-  if (status == TN_OK) status = draw_mean(v, &v->scope, 0);
-  if (status == TN_OK) status = draw_mean(v, &v->exact, 1);
-  if (status == TN_OK) status = tn_compile(model->graph, v->n, out, &v->program);
-  if (status == TN_OK) status = tn_exec_new(v->program, pool, &v->exec);
+  if (status == TN_OK)
+    status = draw_mean(v, &v->scope, 0);
+  if (status == TN_OK)
+    status = draw_mean(v, &v->exact, 1);
+  if (status == TN_OK)
+    status = tn_compile(model->graph, v->n, out, &v->program);
+  if (status == TN_OK)
+    status = tn_exec_new(v->program, pool, &v->exec);
   tn_free(&raw);
   tn_free(&out);
   return status;
 }
 
-tn_status pn_values_new(pn_model *model, tn_pool *pool, uint32_t needed, size_t n, const pn_item *items,
-                        pn_values **out) {
+tn_status pn_values_new(pn_model *model, tn_pool *pool, uint32_t needed, size_t n,
+                        const pn_item *items, pn_values **out) {
   *out = NULL;
   pn_values *v = NULL;
   TN_TRY(TN_NEW(1, &v));
@@ -104,23 +117,29 @@ tn_status pn_values_new(pn_model *model, tn_pool *pool, uint32_t needed, size_t 
   v->n = n;
   v->term.name = "evaluation";
   tn_status status = pn_sites_new(model->problem, model->n_theta, NULL, &v->sites);
-  if (status == TN_OK) status = pn_scopes_new(model, v->sites, &v->scopes);
-  if (status == TN_OK) status = pn_scope_new(model, "values", NULL, needed, &v->scope);
+  if (status == TN_OK)
+    status = pn_scopes_new(model, v->sites, &v->scopes);
+  if (status == TN_OK)
+    status = pn_scope_new(model, "values", NULL, needed, &v->scope);
   if (status == TN_OK) {
     v->exact = v->scope;
     v->exact.exact = true;
     status = TN_NEW(n, &v->batched);
   }
-  if (status == TN_OK) status = pn_theta_new(model, &v->weights);
-  if (status == TN_OK) status = build(v, pool, items);
-  if (status != TN_OK) pn_values_free(&v);
+  if (status == TN_OK)
+    status = pn_theta_new(model, &v->weights);
+  if (status == TN_OK)
+    status = build(v, pool, items);
+  if (status != TN_OK)
+    pn_values_free(&v);
   *out = v;
   return status;
 }
 
 void pn_values_free(pn_values **values) {
   pn_values *v = *values;
-  if (v == NULL) return;
+  if (v == NULL)
+    return;
   tn_exec_free(&v->exec);
   tn_program_free(&v->program);
   pn_theta_free(v->model, &v->weights);
@@ -133,11 +152,13 @@ void pn_values_free(pn_values **values) {
 }
 
 /* Points first .. first + count - 1 as a site that borrows the caller's columns. */
-static pn_site site_of(const pn_values *v, const double *const *column, size_t first, size_t count) {
+static pn_site site_of(const pn_values *v, const double *const *column, size_t first,
+                       size_t count) {
   pn_site site = {.term = &v->term, .free_ = v->needed, .wanted = count, .n = count};
   memcpy(site.key, "values", sizeof "values");
   for (size_t c = 0; c < v->model->problem->n_coordinates; ++c) {
-    if (v->needed >> c & 1) memcpy(&site.column[c], &(const double *){column[c] + first}, sizeof(double *));
+    if (v->needed >> c & 1)
+      memcpy(&site.column[c], &(const double *){column[c] + first}, sizeof(double *));
   }
   return site;
 }
@@ -153,8 +174,10 @@ static tn_status run_block(pn_values *v, const double *const *column, size_t fir
     if (status == TN_OK && v->has_mean[s])
       status = pn_feed_site(&feed, v->scopes, scope[s]->mean, &v->means[s], 0, v->means[s].n);
   }
-  if (status == TN_OK) status = pn_feed_bind(&feed, v->exec);
-  if (status == TN_OK) status = tn_exec_run(v->exec);
+  if (status == TN_OK)
+    status = pn_feed_bind(&feed, v->exec);
+  if (status == TN_OK)
+    status = tn_exec_run(v->exec);
   for (size_t k = 0; status == TN_OK && k < v->n; ++k) {
     double *to = out + k * n_points + first;
     status = tn_exec_read(v->exec, k, v->batched[k] ? count : 1, to);
@@ -165,8 +188,8 @@ static tn_status run_block(pn_values *v, const double *const *column, size_t fir
   return status;
 }
 
-tn_status pn_values_at(pn_values *v, const double *theta, size_t n_points, const double *const *column,
-                       double *out) {
+tn_status pn_values_at(pn_values *v, const double *theta, size_t n_points,
+                       const double *const *column, double *out) {
   TN_TRY(pn_theta_set(v->model, &v->weights, theta));
   TN_TRY(pn_theta_bind(v->model, &v->weights, v->exec));
   for (size_t first = 0; first < n_points; first += BLOCK) {

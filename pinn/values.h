@@ -1,5 +1,5 @@
-/* values.h: values of expressions at points the caller names, for files, reports and `pinn eval`. Inside pinn/
- * only. */
+/* values.h: values of expressions at points the caller names, for files, reports and `pinn eval`.
+ * Inside pinn/ only. */
 #ifndef PINN_VALUES_H
 #define PINN_VALUES_H
 
@@ -20,15 +20,15 @@ typedef struct pn_item {
   const pn_relation *relation;
 } pn_item;
 
-/* Compiles n items as functions of the coordinates in `needed` (bit i: coordinate i, a column of every
- * evaluation; others have no value, and an item that needs one is an error). model and pool are borrowed. The
- * model's unknown_scale is read at every evaluation. */
+/* Compiles n items as functions of the coordinates in `needed` (bit i: coordinate i, a column of
+ * every evaluation; others have no value, and an item that needs one is an error). model and pool
+ * are borrowed. The model's unknown_scale is read at every evaluation. */
 typedef struct pn_values pn_values;
-tn_status pn_values_new(pn_model *model, tn_pool *pool, uint32_t needed, size_t n, const pn_item *items,
-                        pn_values **out) TN_MUST_USE;
+tn_status pn_values_new(pn_model *model, tn_pool *pool, uint32_t needed, size_t n,
+                        const pn_item *items, pn_values **out) TN_MUST_USE;
 void pn_values_free(pn_values **values);
-/* out[k * n_points + i]: item k at point i. column[c]: n_points numbers for every needed coordinate. The bits
- * of a value do not depend on the other points. */
+/* out[k * n_points + i]: item k at point i. column[c]: n_points numbers for every needed
+ * coordinate. The bits of a value do not depend on the other points. */
 tn_status pn_values_at(pn_values *values, const double *theta, size_t n_points,
                        const double *const *column, double *out) TN_MUST_USE;
 

@@ -33,7 +33,8 @@ const char *pn_brief(double x, char text[24]) {
 const char *pn_threshold(double x, char text[24]) {
   pn_brief(x, text);
   char *zero = strstr(text, ".0");
-  if (zero != NULL) memmove(zero, zero + 2, strlen(zero + 2) + 1);
+  if (zero != NULL)
+    memmove(zero, zero + 2, strlen(zero + 2) + 1);
   return text;
 }
 
@@ -41,7 +42,8 @@ const char *pn_grouped(size_t n, char text[32]) {
   char digits[24];
   int count = snprintf(digits, sizeof digits, "%zu", n), at = 0;
   for (int i = 0; i < count; ++i) {
-    if (i > 0 && (count - i) % 3 == 0) text[at++] = ' ';
+    if (i > 0 && (count - i) % 3 == 0)
+      text[at++] = ' ';
     text[at++] = digits[i];
   }
   text[at] = '\0';
@@ -56,14 +58,15 @@ void pn_put_place(pn_text *text, const pn_problem *problem, const double *point)
   bool first = true;
   for (size_t c = 0; c < problem->n_coordinates; ++c) {
     char number[32];
-    if (!isfinite(point[c])) continue;
+    if (!isfinite(point[c]))
+      continue;
     snprintf(number, sizeof number, "%.3g", point[c]);
     pn_putf(text, "%s%s = %s", first ? "" : ", ", problem->coordinates[c].name, number);
     first = false;
   }
 }
 
-/* ---- Equations ----------------------------------------------------------------------------------- */
+/* ---- Equations ------------------------------------------------------------------------------- */
 
 /* If the product starts with a minus sign, the same without it; else NULL in *out. */
 static tn_status without_minus(pn_arena *arena, pn_expr *e, pn_expr **out) {
@@ -72,10 +75,12 @@ static tn_status without_minus(pn_arena *arena, pn_expr *e, pn_expr **out) {
     *out = e->args[0];
     return TN_OK;
   }
-  if (e->kind != PN_MULTIPLY && e->kind != PN_DIVIDE) return TN_OK;
+  if (e->kind != PN_MULTIPLY && e->kind != PN_DIVIDE)
+    return TN_OK;
   pn_expr *left = NULL;
   TN_TRY(without_minus(arena, e->args[0], &left));
-  if (left == NULL) return TN_OK;
+  if (left == NULL)
+    return TN_OK;
   pn_expr *args[2] = {left, e->args[1]};
   return pn_expr_make(arena, e->kind, e, 2, args, out);
 }
@@ -86,10 +91,12 @@ static tn_status append(pn_arena *arena, pn_expr **sum, pn_expr *x, bool minus) 
     TN_TRY(append(arena, sum, x->args[0], minus));
     return append(arena, sum, x->args[1], minus != (x->kind == PN_SUBTRACT));
   }
-  if (x->kind == PN_NUMBER && x->number == 0) return TN_OK;
+  if (x->kind == PN_NUMBER && x->number == 0)
+    return TN_OK;
   pn_expr *plain = NULL;
   TN_TRY(without_minus(arena, x, &plain));
-  if (plain != NULL) return append(arena, sum, plain, !minus);
+  if (plain != NULL)
+    return append(arena, sum, plain, !minus);
   pn_expr *args[2] = {*sum, x};
   return pn_expr_make(arena, minus ? PN_SUBTRACT : PN_ADD, x, 2, args, sum);
 }
@@ -100,12 +107,13 @@ tn_status pn_zero_form(pn_problem *problem, const pn_relation *relation, pn_expr
     return TN_OK;
   pn_expr *args[2] = {relation->lhs, NULL};
   TN_TRY(append(problem->arena, &args[0], relation->rhs, true));
-  if (args[0] == relation->lhs) return TN_OK; /* = 0 already */
+  if (args[0] == relation->lhs)
+    return TN_OK; /* = 0 already */
   TN_TRY(pn_expr_number(problem->arena, 0, relation->rhs, &args[1]));
   return pn_expr_make(problem->arena, PN_EQUAL, relation->whole, 2, args, out);
 }
 
-/* ---- Networks and channels ----------------------------------------------------------------------- */
+/* ---- Networks and channels ------------------------------------------------------------------- */
 
 static size_t net_features(const pn_net *net) {
   size_t n = 0;
@@ -124,9 +132,11 @@ void pn_put_network(pn_text *text, const pn_model *model, const pn_net *net) {
   size_t n = 0;
   for (size_t i = 0; i < net->n_blocks; ++i)
     n += model->blocks[net->first_block + i].count;
-  if (net->n_out > 1) pn_put(text, "(");
+  if (net->n_out > 1)
+    pn_put(text, "(");
   put_outputs(text, model, net);
-  if (net->n_out > 1) pn_put(text, ")");
+  if (net->n_out > 1)
+    pn_put(text, ")");
   for (size_t j = 0; j < net->n_in; ++j)
     pn_putf(text, "%s%s", j > 0 ? ", " : "(", model->problem->coordinates[net->of[j]].name);
   pn_putf(text, ")   %s %zu-%zux%zu-%zu, %s, %s weights", net->class_->name, net_features(net),
@@ -134,8 +144,8 @@ void pn_put_network(pn_text *text, const pn_model *model, const pn_net *net) {
           pn_grouped(n, weights));
 }
 
-/* A channel's symbol with the unknown's name: "t - s0*xx" is u_t - s0*u_xx. Only words made of coordinates'
- * names are changed. */
+/* A channel's symbol with the unknown's name: "t - s0*xx" is u_t - s0*u_xx. Only words made of
+ * coordinates' names are changed. */
 static void put_symbol(pn_text *text, const pn_model *model, const pn_net *net, const char *field,
                        const char *symbol) {
   const char *unknown = model->problem->unknowns[net->unknown[0]].name;
@@ -153,27 +163,35 @@ static void put_symbol(pn_text *text, const pn_model *model, const pn_net *net, 
       for (size_t j = 0; j < net->n_in; ++j) {
         const char *name = model->problem->coordinates[net->of[j]].name;
         size_t length = strlen(name);
-        if (length > most && strncmp(at, name, length) == 0) most = length;
+        if (length > most && strncmp(at, name, length) == 0)
+          most = length;
       }
-      if (most == 0 && *at == '_') most = 1;
-      if (most == 0) break;
+      if (most == 0 && *at == '_')
+        most = 1;
+      if (most == 0)
+        break;
       at += most;
     }
-    if (strcmp(word, field) == 0) pn_put(text, unknown);
-    else if (*at == '\0') pn_putf(text, "%s_%s", unknown, word);
-    else pn_put_bytes(text, symbol, n);
+    if (strcmp(word, field) == 0)
+      pn_put(text, unknown);
+    else if (*at == '\0')
+      pn_putf(text, "%s_%s", unknown, word);
+    else
+      pn_put_bytes(text, symbol, n);
     symbol += n;
   }
 }
 
 static const pn_net *net_of_field(const pn_model *model, const char *field) {
   for (size_t i = 0; i < model->n_nets; ++i) {
-    if (strcmp(ag_field_name(model->nets[i].field), field) == 0) return &model->nets[i];
+    if (strcmp(ag_field_name(model->nets[i].field), field) == 0)
+      return &model->nets[i];
   }
   return NULL;
 }
 
-/* The same derivatives at another place: equal labels, or calls of one line as a symmetry makes them. */
+/* The same derivatives at another place: equal labels, or calls of one line as a symmetry makes
+ * them. */
 static bool alike(const ag_group_report *a, const ag_group_report *b) {
   return strcmp(a->field, b->field) == 0 && a->channels == b->channels &&
          (a->line == b->line || strcmp(a->labels, b->labels) == 0);
@@ -184,8 +202,10 @@ static bool shadowed(const ag_resolve_report *report, size_t g, size_t n) {
   const ag_group_report *own = &report->group[g];
   for (size_t i = 0; i < n; ++i) {
     const ag_group_report *other = &report->group[i];
-    if (own->channels == 1 && other->channels > 1 && strcmp(other->field, own->field) == 0) return true;
-    if (i < g && alike(own, other)) return true;
+    if (own->channels == 1 && other->channels > 1 && strcmp(other->field, own->field) == 0)
+      return true;
+    if (i < g && alike(own, other))
+      return true;
   }
   return false;
 }
@@ -196,15 +216,18 @@ void pn_put_channels(pn_text *text, const pn_model *model, const ag_resolve_repo
   for (size_t g = 0; g < n; ++g) {
     const ag_group_report *group = &report->group[g];
     const pn_net *net = net_of_field(model, group->field);
-    if (shadowed(report, g, n)) continue;
-    if (!first) pn_put(text, "; ");
+    if (shadowed(report, g, n))
+      continue;
+    if (!first)
+      pn_put(text, "; ");
     first = false;
     if (net != NULL && net->n_out == 1) {
       put_symbol(text, model, net, group->field, group->labels);
     } else if (net != NULL) {
       put_outputs(text, model, net);
       const char *comma = strchr(group->labels, ',');
-      if (comma != NULL) pn_putf(text, " and their%s", comma + 1);
+      if (comma != NULL)
+        pn_putf(text, " and their%s", comma + 1);
     } else {
       pn_put(text, group->labels);
     }
@@ -212,7 +235,8 @@ void pn_put_channels(pn_text *text, const pn_model *model, const ag_resolve_repo
     for (size_t i = g; i < n; ++i)
       places += alike(group, &report->group[i]);
     pn_putf(text, " (%zu channel%s", group->channels, group->channels == 1 ? "" : "s");
-    if (places > 1) pn_putf(text, ", at %zu places", places);
+    if (places > 1)
+      pn_putf(text, ", at %zu places", places);
     pn_put(text, ")");
   }
 }
@@ -225,7 +249,7 @@ void pn_put_plan(pn_text *text, const pn_plan *plan) {
   }
 }
 
-/* ---- Verdict ------------------------------------------------------------------------------------- */
+/* ---- Verdict --------------------------------------------------------------------------------- */
 
 static void put_error(pn_text *text, const pn_run *run, size_t i) {
   const pn_field_error *e = &pn_training_result(run->training)->fields[i];
@@ -240,7 +264,8 @@ static void put_error(pn_text *text, const pn_run *run, size_t i) {
 static size_t worst_term(const pn_train_result *r) {
   size_t worst = 0;
   for (size_t m = 1; m < r->n_terms; ++m) {
-    if (!(r->terms[m].relative <= r->terms[worst].relative)) worst = m;
+    if (!(r->terms[m].relative <= r->terms[worst].relative))
+      worst = m;
   }
   return worst;
 }
@@ -249,8 +274,10 @@ void pn_put_verdict(pn_text *text, const pn_run *run) {
   const pn_train_result *r = pn_training_result(run->training);
   bool first = true;
   for (size_t i = 0; i < r->n_fields; ++i) {
-    if (!r->fields[i].known) continue;
-    if (!first) pn_put(text, "\n");
+    if (!r->fields[i].known)
+      continue;
+    if (!first)
+      pn_put(text, "\n");
     first = false;
     put_error(text, run, i);
   }
@@ -266,7 +293,8 @@ void pn_put_verdict(pn_text *text, const pn_run *run) {
 
 void pn_put_trouble(pn_text *text, const pn_run *run) {
   const pn_train_result *r = pn_training_result(run->training);
-  if (r->outcome == PN_CONVERGED) return;
+  if (r->outcome == PN_CONVERGED)
+    return;
   if (r->n_terms > 0) {
     char a[24], b[24];
     size_t m = worst_term(r);
@@ -277,5 +305,6 @@ void pn_put_trouble(pn_text *text, const pn_run *run) {
     pn_putf(text, "|residual| %s at ", pn_brief(t->worst, a));
     pn_put_place(text, run->problem, t->place);
   }
-  if (r->detector[0] != '\0') pn_putf(text, "%s%s", r->n_terms > 0 ? "\n" : "", r->detector);
+  if (r->detector[0] != '\0')
+    pn_putf(text, "%s%s", r->n_terms > 0 ? "\n" : "", r->detector);
 }

@@ -91,6 +91,10 @@ expect 2 solve wrong.toml && says err '^wrong.toml:7:' && says err '\^\^\^'
 expect 3 solve nowhere.toml && says err 'nowhere.toml'
 expect 3 solve decay.toml --device cuda && says err 'no CUDA backend'
 expect 2 solve decay.toml --device tpu && says err 'cpu or cuda'
+sed 's/u_t = -u/u_t = u/' decay.toml >sign.toml
+expect 2 solve sign.toml && says err '^sign.toml:7:' && says err 'exact solution'
+expect 2 check sign.toml
+expect 0 check decay.toml && says out '^checked'
 [ -z "$(compgen -G '*.out*')" ]
 check "no folder after an error" $?
 
@@ -125,7 +129,8 @@ expect 1 solve decay.toml --set accept.error=1e-30 --quiet --out missed
 says missed/summary.json '"exit_status": 1'
 expect 1 solve decay.toml --set accept.error=1e-30 --out missed2 && says out '^NOT CONVERGED  u: '
 sed 's/u_t = -u/u_t = -sqrt(u - 400)/' decay.toml >flame.toml
-expect 4 solve flame.toml --out flame
+expect 2 solve flame.toml && says err 'no-check'
+expect 4 solve flame.toml --no-check --out flame
 says err 'square root of a negative number'
 says err '^flame.toml:7:'
 says err 'is saved in flame'

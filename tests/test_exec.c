@@ -1,15 +1,7 @@
-/* test_exec.c: programs and their executor: bits, bindings, runs again, and who made a NaN.
+/* test_exec.c: programs and their executor: threads, bindings, runs again, what compilation refuses.
  *
- * The order of summation is promised, so this file writes it down a second time in plain scalar code, from the text
- * and not from the kernels, and compares bits:
- *   lanes   panels of L points (64 bytes), lane l sums its points over the panels of a group, ascending, from 0;
- *           lanes beyond the last point keep what they hold; lane i then takes lane i + L/2, i + L/4, ..., i + 1
- *   groups  of 8 panels, added to the slot's sum in order, from 0
- *   slots   G = the largest power of two <= min(64, groups, 32 MiB / 8 P), group g belongs to slot s with
- *           s groups / G <= g < (s + 1) groups / G (whole numbers), P the elements of the program's parameters
- *   tree    slot s takes slot s + 1, then s + 2, s + 4, ... (s a multiple of twice the distance)
- * A weight gradient does the same with fused multiply-adds, pair after pair of each panel; or, if k >= 4, n >= 48 and
- * n is a multiple of L, point after point of a slot, per point pair after pair.
+ * Bits are the judge throughout: a thread, a neighbour, an earlier run or another executor of the program changes none.
+ * The order of summation itself has its own file, test_summation.c.
  */
 #include "tests/support_graph.h"
 
@@ -23,13 +15,15 @@
 #include <cmocka.h>
 
 static void good(tn_status status) {
-  if (status != TN_OK) fail_msg("%s: %s", tn_error_place(), tn_error_text());
+  if (status != TN_OK)
+    fail_msg("%s: %s", tn_error_place(), tn_error_text());
 }
 
 static double *draw(const char *name, size_t n) {
   tn_stream stream = tn_stream_of(5, name);
   double *x = malloc((n + 1) * sizeof *x);
-  for (size_t i = 0; i < n; ++i) x[i] = (float)(4 * tn_random_uniform(stream, i) - 2);
+  for (size_t i = 0; i < n; ++i)
+    x[i] = (float)(4 * tn_random_uniform(stream, i) - 2);
   return x;
 }
 
@@ -48,176 +42,11 @@ static void give(tn_exec *exec, tn_value leaf, size_t rank, const size_t *extent
   tn_buffer_release(&buffer); /* the executor keeps it */
 }
 
-static void same_bits(const double *got, const double *want, size_t n, const char *what, size_t points) {
+static void same_bits(const double *got, const double *want, size_t n, const char *what,
+                      size_t points) {
   for (size_t i = 0; i < n; ++i)
     if (memcmp(&got[i], &want[i], sizeof *got))
       fail_msg("%s, %zu points: element %zu is %a, expected %a", what, points, i, got[i], want[i]);
-}
-
-/* ---- The order of summation ---- */
-
-static double plus(tn_dtype dtype, double a, double b) {
-  return dtype == TN_F32 ? (double)((float)a + (float)b) : a + b;
-}
-static double fused(tn_dtype dtype, double a, double b, double c) {
-  return dtype == TN_F32 ? (double)fmaf((float)a, (float)b, (float)c) : fma(a, b, c);
-}
-
-typedef struct cut { /* of points into slots of groups */
-  tn_dtype dtype;
-  size_t points, lanes, groups, slots;
-} cut;
-
-static cut cut_of(tn_dtype dtype, size_t points, size_t parameters) {
-  cut c = {dtype, points, dtype == TN_F32 ? 16 : 8, 0, 1};
-  size_t panels = (points + c.lanes - 1) / c.lanes, most = 64;
-  c.groups = (panels + 7) / 8;
-  if (parameters && ((size_t)32 << 20) / (8 * parameters) < most) most = ((size_t)32 << 20) / (8 * parameters);
-  while (2 * c.slots <= c.groups && 2 * c.slots <= most) c.slots *= 2;
-  return c;
-}
-
-/* The factors of pair q at a point: sum += a b; a plain sum has b = NULL and adds. */
-typedef struct term { const double *a, *b; size_t a_step, b_step; } term;
-
-static double lane_group(const cut *c, size_t group, size_t n, const term *t) {
-  double lane[16] = {0};
-  for (size_t panel = 8 * group; panel < 8 * group + 8; ++panel)
-    for (size_t q = 0; q < n; ++q)
-      for (size_t l = 0; l < c->lanes; ++l) {
-        size_t i = panel * c->lanes + l;
-        if (i >= c->points) continue;
-        double a = t[q].a[i * t[q].a_step];
-        lane[l] = t[q].b ? fused(c->dtype, a, t[q].b[i * t[q].b_step], lane[l]) : plus(c->dtype, lane[l], a);
-      }
-  for (size_t half = c->lanes / 2; half; half /= 2)
-    for (size_t l = 0; l < half; ++l) lane[l] = plus(c->dtype, lane[l], lane[l + half]);
-  return lane[0];
-}
-
-static double ordered(const cut *c, bool by_points, size_t n, const term *t) {
-  double slot[64] = {0};
-  for (size_t s = 0; s < c->slots; ++s)
-    for (size_t g = s * c->groups / c->slots; g < (s + 1) * c->groups / c->slots; ++g) {
-      if (!by_points) {
-        slot[s] = plus(c->dtype, slot[s], lane_group(c, g, n, t));
-        continue;
-      }
-      for (size_t i = g * 8 * c->lanes; i < (g + 1) * 8 * c->lanes && i < c->points; ++i)
-        for (size_t q = 0; q < n; ++q)
-          slot[s] = fused(c->dtype, t[q].a[i * t[q].a_step], t[q].b[i * t[q].b_step], slot[s]);
-    }
-  for (size_t step = 1; step < c->slots; step *= 2)
-    for (size_t s = 0; s < c->slots; s += 2 * step) slot[s] = plus(c->dtype, slot[s], slot[s + step]);
-  return slot[0];
-}
-
-static const size_t many[] = {1, 7, 8, 9, 63, 64, 65, 128, 129, 191, 513, 1000, 4095, 8193, 20000};
-enum { N_MANY = sizeof many / sizeof *many };
-
-static void check_sum(tn_dtype dtype, size_t parameters) {
-  enum { W = 11 };
-  bench b;
-  bench_open(&b, dtype);
-  tn_value x = tn_input(b.graph, "x", dtype, tn_shape_batch(b.axis, W)), outputs[2] = {tn_sum(x, 0)};
-  size_t n_outputs = 1;
-  tn_value theta = {0};
-  if (parameters) {
-    theta = tn_parameter(b.graph, "theta", dtype, tn_shape_fixed(1, &parameters));
-    outputs[n_outputs++] = tn_slice(theta, 0, 0, 1);
-  }
-  tn_program *program = NULL;
-  tn_exec *exec = NULL;
-  good(tn_compile(b.graph, n_outputs, outputs, &program));
-  good(tn_exec_new(program, NULL, &exec));
-  if (parameters) {
-    tn_buffer *zero = NULL;
-    good(tn_buffer_new(dtype, 1, &parameters, &zero));
-    good(tn_exec_bind(exec, theta, zero));
-    tn_buffer_release(&zero);
-  }
-  double *data = draw("x", many[N_MANY - 1] * W), got[W], want[W];
-  for (size_t s = 0; s < N_MANY; ++s) {
-    size_t points = many[s];
-    cut c = cut_of(dtype, points, parameters);
-    give(exec, x, 2, (size_t[]){points, W}, data);
-    good(tn_exec_run(exec));
-    good(tn_exec_read(exec, 0, W, got));
-    for (size_t j = 0; j < W; ++j) want[j] = ordered(&c, false, 1, &(term){data + j, NULL, W, 0});
-    same_bits(got, want, W, "sum", points);
-  }
-  free(data);
-  tn_exec_free(&exec);
-  tn_program_free(&program);
-  bench_close(&b);
-}
-static void sum_has_its_promised_order(void **state) {
-  (void)state;
-  check_sum(TN_F64, 0);
-  check_sum(TN_F32, 0);
-  check_sum(TN_F64, (size_t)1 << 20); /* 32 MiB / 8 MiB = 4 slots at most */
-  check_sum(TN_F32, (size_t)3 << 18); /* 5.3: 4 */
-}
-
-static void check_outer(tn_dtype dtype, size_t pairs, size_t k, size_t n, bool by_points) {
-  bench b;
-  bench_open(&b, dtype);
-  tn_value z[4], h[4];
-  double *zs[4], *hs[4];
-  const size_t most = 4095;
-  for (size_t q = 0; q < pairs; ++q) {
-    char name[32];
-    snprintf(name, sizeof name, "z%zu", q);
-    z[q] = tn_input(b.graph, name, dtype, tn_shape_batch(b.axis, n));
-    zs[q] = draw(name, most * n);
-    name[0] = 'h';
-    h[q] = tn_input(b.graph, name, dtype, tn_shape_batch(b.axis, k));
-    hs[q] = draw(name, most * k);
-  }
-  tn_value outer = tn_jet_outer(pairs, z, h);
-  tn_program *program = NULL;
-  tn_exec *exec = NULL;
-  good(tn_compile(b.graph, 1, &outer, &program));
-  good(tn_exec_new(program, NULL, &exec));
-  double *got = malloc(k * n * sizeof *got), *want = malloc(k * n * sizeof *want);
-  for (size_t s = 0; s < N_MANY && many[s] <= most; ++s) {
-    size_t points = many[s];
-    cut c = cut_of(dtype, points, 0);
-    for (size_t q = 0; q < pairs; ++q) {
-      give(exec, z[q], 2, (size_t[]){points, n}, zs[q]);
-      give(exec, h[q], 2, (size_t[]){points, k}, hs[q]);
-    }
-    good(tn_exec_run(exec));
-    good(tn_exec_read(exec, 0, k * n, got));
-    for (size_t i = 0; i < k; ++i)
-      for (size_t j = 0; j < n; ++j) {
-        term t[4];
-        for (size_t q = 0; q < pairs; ++q) t[q] = (term){hs[q] + i, zs[q] + j, k, n};
-        want[i * n + j] = ordered(&c, by_points, pairs, t);
-      }
-    same_bits(got, want, k * n, by_points ? "outer by points" : "outer by lanes", points);
-  }
-  free(got);
-  free(want);
-  for (size_t q = 0; q < pairs; ++q) {
-    free(zs[q]);
-    free(hs[q]);
-  }
-  tn_exec_free(&exec);
-  tn_program_free(&program);
-  bench_close(&b);
-}
-static void outer_has_its_promised_order(void **state) {
-  (void)state;
-  for (int f32 = 0; f32 < 2; ++f32) {
-    tn_dtype dtype = f32 ? TN_F32 : TN_F64;
-    check_outer(dtype, 1, 3, 2, false);
-    check_outer(dtype, 3, 5, 7, false);
-    check_outer(dtype, 2, 1, 48, false); /* k < 4 */
-    check_outer(dtype, 1, 4, 47, false); /* n < 48 and ragged */
-    check_outer(dtype, 3, 4, 48, true);
-    check_outer(dtype, 1, 7, 64, true);
-  }
 }
 
 /* ---- Threads and sizes ---- */
@@ -251,15 +80,18 @@ static network build(bench *b) {
   tn_value leaves[5] = {n.W[0], n.W[1], n.W[2], n.b[0], n.b[1]};
   good(ag_grad(loss, 5, leaves, gradients));
   n.outputs[n.n_outputs++] = loss;
-  for (int i = 0; i < 5; ++i) n.outputs[n.n_outputs++] = gradients[i];
+  for (int i = 0; i < 5; ++i)
+    n.outputs[n.n_outputs++] = gradients[i];
   n.outputs[n.n_outputs++] = residual;
   n.outputs[n.n_outputs++] = tn_gt(residual, n.s);
   return n;
 }
 
-static void bind_network(tn_exec *exec, const network *n, size_t points, const double *x, double scale) {
+static void bind_network(tn_exec *exec, const network *n, size_t points, const double *x,
+                         double scale) {
   double w[WIDTH * WIDTH];
-  for (int i = 0; i < WIDTH * WIDTH; ++i) w[i] = scale * sin(1.0 + 3 * i);
+  for (int i = 0; i < WIDTH * WIDTH; ++i)
+    w[i] = scale * sin(1.0 + 3 * i);
   give(exec, n->x, 1, &points, x);
   give(exec, n->W[0], 2, (size_t[]){1, WIDTH}, w);
   give(exec, n->W[1], 2, (size_t[]){WIDTH, WIDTH}, w);
@@ -268,12 +100,17 @@ static void bind_network(tn_exec *exec, const network *n, size_t points, const d
   give(exec, n->b[1], 1, (size_t[]){WIDTH}, w + 7);
 }
 
-enum { N_FIXED = 1 + WIDTH + WIDTH * WIDTH + WIDTH + WIDTH + WIDTH, N_MOST = 200, N_ALL = N_FIXED + 2 * N_MOST };
+enum {
+  N_FIXED = 1 + WIDTH + WIDTH * WIDTH + WIDTH + WIDTH + WIDTH,
+  N_MOST = 200,
+  N_ALL = N_FIXED + 2 * N_MOST
+};
 
 static void read_network(tn_exec *exec, const network *n, size_t points, double *out) {
   const size_t count[8] = {1, WIDTH, WIDTH * WIDTH, WIDTH, WIDTH, WIDTH, points, points};
   good(tn_exec_run(exec));
-  for (size_t i = 0; i < n->n_outputs; out += count[i++]) good(tn_exec_read(exec, i, count[i], out));
+  for (size_t i = 0; i < n->n_outputs; out += count[i++])
+    good(tn_exec_read(exec, i, count[i], out));
 }
 
 static void threads_change_no_bit_in(tn_dtype dtype) {
@@ -285,7 +122,8 @@ static void threads_change_no_bit_in(tn_dtype dtype) {
   tn_pool *pool[5] = {NULL};
   tn_exec *exec[5];
   for (size_t t = 0; t < 5; ++t) { /* 0: without a pool */
-    if (t) good(tn_pool_new(t, &pool[t]));
+    if (t)
+      good(tn_pool_new(t, &pool[t]));
     good(tn_exec_new(program, pool[t], &exec[t]));
   }
   double *x = draw("points", 3000), one[N_ALL], other[N_ALL];
@@ -302,7 +140,8 @@ static void threads_change_no_bit_in(tn_dtype dtype) {
   for (size_t t = 0; t < 5; ++t) { /* 47 (f64) or 24 groups: 32 or 16 slots */
     bind_network(exec[t], &n, 3000, x, 0.7);
     read_network(exec[t], &n, 3000, t ? long_other : long_one);
-    if (t) same_bits(long_other, long_one, N_FIXED + 6000, "threads", 3000);
+    if (t)
+      same_bits(long_other, long_one, N_FIXED + 6000, "threads", 3000);
   }
   for (size_t t = 0; t < 5; ++t) {
     tn_exec_free(&exec[t]);
@@ -367,8 +206,10 @@ static void rebinding_gives_a_fresh_executors_bits(void **state) {
     good(tn_exec_set(fresh, n.s, weight));
     read_network(kept, &n, points[r], one);
     read_network(fresh, &n, points[r], other);
-    if (points[r]) same_bits(one, other, N_FIXED + 2 * points[r], "again", points[r]);
-    else assert_true(isnan(one[0]) && isnan(other[0])); /* the mean of nothing */
+    if (points[r])
+      same_bits(one, other, N_FIXED + 2 * points[r], "again", points[r]);
+    else
+      assert_true(isnan(one[0]) && isnan(other[0])); /* the mean of nothing */
     tn_exec_free(&fresh);
   }
   free(x);
@@ -381,7 +222,8 @@ static void scalar_is_set_between_runs(void **state) {
   (void)state;
   bench b;
   bench_open(&b, TN_F64);
-  tn_value s = tn_scalar(b.graph, "s", TN_F64, 3), x = tn_input(b.graph, "x", TN_F64, tn_shape_points(b.axis));
+  tn_value s = tn_scalar(b.graph, "s", TN_F64, 3),
+           x = tn_input(b.graph, "x", TN_F64, tn_shape_points(b.axis));
   tn_value y = tn_mul(s, x);
   tn_program *program = NULL;
   tn_exec *exec = NULL;
@@ -412,12 +254,18 @@ static void scalar_is_set_between_runs(void **state) {
   bench_close(&b);
 }
 
-typedef struct twin { tn_exec *exec; const network *n; const double *x; double *out; } twin;
+typedef struct twin {
+  tn_exec *exec;
+  const network *n;
+  const double *x;
+  double *out;
+} twin;
 
 static void run_twin(void *context, size_t i, size_t worker) {
   twin *t = (twin *)context + i;
   (void)worker;
-  for (int again = 0; again < 50; ++again) read_network(t->exec, t->n, N_MOST, t->out);
+  for (int again = 0; again < 50; ++again)
+    read_network(t->exec, t->n, N_MOST, t->out);
 }
 
 static void two_executors_share_a_program(void **state) {
@@ -455,14 +303,17 @@ static void bindings_are_checked(void **state) {
   bench b;
   bench_open(&b, TN_F64);
   tn_value x = tn_input(b.graph, "x", TN_F64, tn_shape_batch(b.axis, 3));
-  tn_value z = tn_input(b.graph, "z", TN_F64, tn_shape_points(b.axis)), w = parameter(&b, "w", 1, 3, 0);
-  tn_value y = tn_sum(tn_mul(x, tn_expand(w, 0, b.axis, 0)), 1), out = tn_add(y, z), unused = tn_tanh(w);
+  tn_value z = tn_input(b.graph, "z", TN_F64, tn_shape_points(b.axis)),
+           w = parameter(&b, "w", 1, 3, 0);
+  tn_value y = tn_sum(tn_mul(x, tn_expand(w, 0, b.axis, 0)), 1), out = tn_add(y, z),
+           unused = tn_tanh(w);
   tn_program *program = NULL;
   tn_exec *exec = NULL;
   good(tn_compile(b.graph, 1, &out, &program));
   good(tn_exec_new(program, NULL, &exec));
   const double zero[64] = {0};
-  tn_buffer *low = filled(TN_F32, 2, (size_t[]){4, 3}, zero), *flat = filled(TN_F64, 1, (size_t[]){12}, zero);
+  tn_buffer *low = filled(TN_F32, 2, (size_t[]){4, 3}, zero),
+            *flat = filled(TN_F64, 1, (size_t[]){12}, zero);
   tn_buffer *wide = filled(TN_F64, 2, (size_t[]){4, 4}, zero), *buffer = NULL;
   assert_int_equal(tn_exec_bind(exec, x, low), TN_EDTYPE);
   assert_non_null(strstr(tn_error_text(), "`x`: buffer is f32, expected f64"));
@@ -506,7 +357,8 @@ static void leaf_may_be_an_output(void **state) {
   (void)state;
   bench b;
   bench_open(&b, TN_F64);
-  tn_value w = parameter(&b, "w", 1, 3, 0), x = tn_input(b.graph, "x", TN_F64, tn_shape_points(b.axis));
+  tn_value w = parameter(&b, "w", 1, 3, 0),
+           x = tn_input(b.graph, "x", TN_F64, tn_shape_points(b.axis));
   tn_value mask = tn_gt(x, k(&b, 0)), count = tn_count(b.graph, TN_F64, b.axis);
   tn_value outputs[6] = {w, x, w, mask, count, tn_const(b.graph, TN_F32, 0.1)};
   tn_program *program = NULL;
@@ -555,7 +407,8 @@ static void run_recovers_from_lack_of_memory(void **state) {
     tn_status status = tn_exec_run(exec);
     tn_fault_at(0, false);
     failed = status != TN_OK;
-    if (!failed) break;
+    if (!failed)
+      break;
     assert_int_equal(status, TN_ENOMEM);
     assert_int_equal(tn_exec_output(exec, 0, &buffer), TN_ESTATE);
     assert_true(at < 10000);
@@ -581,8 +434,10 @@ static void idle_input_tells_the_extent(void **state) {
   (void)state;
   bench b;
   bench_open(&b, TN_F64);
-  tn_value x = tn_input(b.graph, "x", TN_F64, tn_shape_points(b.axis)), zero = gradient(tn_mul(k(&b, 2), x), x);
-  tn_value ratio = tn_div(tn_sub(zero, k(&b, 2)), tn_fill(b.graph, TN_F64, tn_shape_points(b.axis), 0));
+  tn_value x = tn_input(b.graph, "x", TN_F64, tn_shape_points(b.axis)),
+           zero = gradient(tn_mul(k(&b, 2), x), x);
+  tn_value ratio =
+      tn_div(tn_sub(zero, k(&b, 2)), tn_fill(b.graph, TN_F64, tn_shape_points(b.axis), 0));
   tn_program *program = NULL;
   tn_exec *exec = NULL;
   tn_culprit culprit;
@@ -690,107 +545,18 @@ static void axes_meet_through_sums(void **state) {
   bench_close(&b);
 }
 
-/* ---- Who made the NaN ---- */
-
-typedef struct inquest { tn_program *program; tn_exec *exec; tn_culprit culprit; } inquest;
-
-static void ask(bench *b, tn_value y, inquest *q) {
-  good(tn_compile(b->graph, 1, &y, &q->program));
-  good(tn_exec_new(q->program, NULL, &q->exec));
-}
-
-static const char *answer(inquest *q) {
-  good(tn_exec_run(q->exec));
-  good(tn_exec_explain(q->exec, 0, &q->culprit));
-  return q->culprit.found ? tn_program_node(q->program, q->culprit.node)->op->name : "nobody";
-}
-
-static void end(inquest *q) {
-  tn_exec_free(&q->exec);
-  tn_program_free(&q->program);
-}
-
-static void explain_follows_the_selected_branch(void **state) {
-  (void)state;
-  bench b;
-  bench_open(&b, TN_F64);
-  inquest q = {0};
-  tn_value x = tn_input(b.graph, "x", TN_F64, tn_shape_batch(b.axis, 3)), mask = tn_gt(x, k(&b, 0));
-  tn_value y = tn_tanh(tn_where(mask, tn_log(x), tn_recip(x))); /* log(x) of x <= 0 is not looked at */
-  ask(&b, y, &q);
-  give(q.exec, x, 2, (size_t[]){3, 3}, (double[]){1, 2, 3, 1, -2, 4, -1, -2, -3});
-  assert_string_equal(answer(&q), "nobody");
-  assert_false(q.culprit.found);
-  /* the bad element is not the first of its row, and the mask differs along the row */
-  give(q.exec, x, 2, (size_t[]){3, 3}, (double[]){1, 2, 3, 1, -2, 4, 3, -0.0, 7});
-  assert_string_equal(answer(&q), "nobody"); /* tanh(-infinity) = -1 */
-  end(&q);
-  y = tn_exp(tn_neg(tn_where(mask, tn_log(x), tn_recip(x))));
-  ask(&b, y, &q);
-  give(q.exec, x, 2, (size_t[]){3, 3}, (double[]){1, 2, 3, 1, -2, 4, 3, -0.0, 7});
-  assert_string_equal(answer(&q), "recip");
-  assert_int_equal(q.culprit.point, 2);
-  assert_true(q.culprit.input[0] == 0 && signbit(q.culprit.input[0]));
-  assert_true(isinf(q.culprit.value));
-  end(&q);
-  bench_close(&b);
-}
-
-static void explain_walks_through_sums_and_products(void **state) {
-  (void)state;
-  bench b;
-  bench_open(&b, TN_F64);
-  inquest q = {0};
-  tn_axis walls = tn_axis_new(b.graph, "walls");
-  tn_value x = tn_input(b.graph, "x", TN_F64, tn_shape_points(b.axis)), none = {0};
-  tn_value z = tn_input(b.graph, "z", TN_F64, tn_shape_points(walls)), w = parameter(&b, "w", 2, 2, 3);
-  tn_value root = tn_sqrt(x), pair[2] = {x, root}, h = tn_linear(tn_stack(2, pair), w, none, false);
-  tn_value loss = tn_mean(tn_square(tn_sin(h)));
-  double two[6] = {1, 2, 3, 4, 5, 6}, xs[40], zs[30];
-  for (int i = 0; i < 40; ++i) xs[i] = i == 33 ? -1 : i;
-  for (int i = 0; i < 30; ++i) zs[i] = i == 5 ? -4 : 1 + i;
-  ask(&b, loss, &q);
-  give(q.exec, x, 1, (size_t[]){40}, xs);
-  give(q.exec, w, 2, (size_t[]){2, 3}, two);
-  assert_string_equal(answer(&q), "sqrt");
-  assert_int_equal(q.culprit.point, 33);
-  assert_true(q.culprit.input[0] == -1);
-  two[3] = NAN; /* a bad weight at good points: the leaf itself */
-  xs[33] = 1;
-  give(q.exec, x, 1, (size_t[]){40}, xs);
-  give(q.exec, w, 2, (size_t[]){2, 3}, two);
-  assert_string_equal(answer(&q), "parameter");
-  end(&q);
-  /* from a point of one axis through a sum to a point of another */
-  tn_value total = tn_sum(tn_log(z), 0);
-  ask(&b, tn_mul(x, total), &q);
-  give(q.exec, x, 1, (size_t[]){40}, xs);
-  give(q.exec, z, 1, (size_t[]){30}, zs);
-  assert_string_equal(answer(&q), "log");
-  assert_int_equal(q.culprit.point, 5);
-  assert_true(q.culprit.input[0] == -4);
-  assert_int_equal(tn_exec_explain(q.exec, 1, &q.culprit), TN_ERANGE);
-  end(&q);
-  bench_close(&b);
-}
-
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sum_has_its_promised_order),
-      cmocka_unit_test(outer_has_its_promised_order),
-      cmocka_unit_test(threads_change_no_bit),
-      cmocka_unit_test(point_does_not_see_its_neighbours),
-      cmocka_unit_test(rebinding_gives_a_fresh_executors_bits),
-      cmocka_unit_test(scalar_is_set_between_runs),
-      cmocka_unit_test(two_executors_share_a_program),
-      cmocka_unit_test(bindings_are_checked),
-      cmocka_unit_test(leaf_may_be_an_output),
-      cmocka_unit_test(run_recovers_from_lack_of_memory),
-      cmocka_unit_test(idle_input_tells_the_extent),
-      cmocka_unit_test(compile_refuses),
-      cmocka_unit_test(program_outlives_its_graph),
-      cmocka_unit_test(axes_meet_through_sums),
-      cmocka_unit_test(explain_follows_the_selected_branch),
-      cmocka_unit_test(explain_walks_through_sums_and_products)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(threads_change_no_bit),
+                                     cmocka_unit_test(point_does_not_see_its_neighbours),
+                                     cmocka_unit_test(rebinding_gives_a_fresh_executors_bits),
+                                     cmocka_unit_test(scalar_is_set_between_runs),
+                                     cmocka_unit_test(two_executors_share_a_program),
+                                     cmocka_unit_test(bindings_are_checked),
+                                     cmocka_unit_test(leaf_may_be_an_output),
+                                     cmocka_unit_test(run_recovers_from_lack_of_memory),
+                                     cmocka_unit_test(idle_input_tells_the_extent),
+                                     cmocka_unit_test(compile_refuses),
+                                     cmocka_unit_test(program_outlives_its_graph),
+                                     cmocka_unit_test(axes_meet_through_sums)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,13 +18,15 @@
 #include <cmocka.h>
 
 static void good(tn_status status) {
-  if (status != TN_OK) fail_msg("%s: %s", tn_error_place(), tn_error_text());
+  if (status != TN_OK)
+    fail_msg("%s: %s", tn_error_place(), tn_error_text());
 }
 
 static double *draw(const char *name, size_t n) {
   tn_stream stream = tn_stream_of(23, name);
   double *x = malloc((n + 1) * sizeof *x);
-  for (size_t i = 0; i < n; ++i) x[i] = 2 * tn_random_uniform(stream, i) - 1;
+  for (size_t i = 0; i < n; ++i)
+    x[i] = 2 * tn_random_uniform(stream, i) - 1;
   return x;
 }
 
@@ -32,7 +34,8 @@ static tn_buffer *filled(tn_value leaf, size_t points, const double *x) {
   tn_shape shape = tn_shape_of(leaf);
   size_t extent[TN_MAX_RANK];
   tn_buffer *buffer = NULL;
-  for (uint32_t i = 0; i < shape.rank; ++i) extent[i] = shape.axis[i] ? points : shape.extent[i];
+  for (uint32_t i = 0; i < shape.rank; ++i)
+    extent[i] = shape.axis[i] ? points : shape.extent[i];
   good(tn_buffer_new(tn_dtype_of(leaf), shape.rank, extent, &buffer));
   good(tn_convert(tn_buffer_count(buffer), TN_F64, x, tn_dtype_of(leaf), tn_map(buffer, TN_WRITE)));
   tn_unmap(buffer);
@@ -66,25 +69,31 @@ enum { ORDER = 4, ROWS = 21 };
 static void check_row(const tn_op *op, double exponent) {
   bench b;
   bench_open(&b, TN_F64);
-  double lo = fmax(op->lo, op->lo > 0 ? 0.25 : -2), hi = fmin(op->hi, 2), x0[ROWS], nested[ROWS], jet[ROWS];
-  if (exponent < 0) lo = 0.25;
-  for (int i = 0; i < ROWS; ++i) x0[i] = lo + (hi - lo) * i / (ROWS - 1);
+  double lo = fmax(op->lo, op->lo > 0 ? 0.25 : -2), hi = fmin(op->hi, 2), x0[ROWS], nested[ROWS],
+         jet[ROWS];
+  if (exponent < 0)
+    lo = 0.25;
+  for (int i = 0; i < ROWS; ++i)
+    x0[i] = lo + (hi - lo) * i / (ROWS - 1);
   tn_value x = points(&b, "x", ROWS, x0), f[2 * ORDER + 1] = {tn_unary(op->id, x, exponent)};
-  for (int n = 1; n <= ORDER; ++n) f[n] = gradient(f[n - 1], x);
+  for (int n = 1; n <= ORDER; ++n)
+    f[n] = gradient(f[n - 1], x);
   for (int m = 0; m <= ORDER; ++m) { /* the jet of the m-th derivative, to the order that is left */
     tn_jet z, y;
     seed(&b, x, ORDER - m, &z);
     good(tn_jet_unary(op->id, exponent, m, &z, &y));
     for (int n = 0; m + n <= ORDER; ++n) {
-      if (!y.channel[n].graph) fail_msg("%s: derivative %d of derivative %d is missing", op->name, n, m);
+      if (!y.channel[n].graph)
+        fail_msg("%s: derivative %d of derivative %d is missing", op->name, n, m);
       double most = 0;
       numbers(f[m + n], ROWS, nested);
       numbers(y.channel[n], ROWS, jet);
-      for (int i = 0; i < ROWS; ++i) most = fmax(most, fabs(nested[i]));
+      for (int i = 0; i < ROWS; ++i)
+        most = fmax(most, fabs(nested[i]));
       for (int i = 0; i < ROWS; ++i)
         if (!(fabs(jet[i] - nested[i]) <= 1e-12 * fabs(nested[i]) + 1e-14 * most))
-          fail_msg("%s (%g) at %g, derivative %d + %d: jet %.17g, nested %.17g", op->name, exponent, x0[i], m, n,
-                   jet[i], nested[i]);
+          fail_msg("%s (%g) at %g, derivative %d + %d: jet %.17g, nested %.17g", op->name, exponent,
+                   x0[i], m, n, jet[i], nested[i]);
     }
   }
   bench_close(&b);
@@ -95,11 +104,13 @@ static void analytic_rows_agree_with_nested_gradients(void **state) {
   int rows = 0;
   for (int i = 0; i < TN_OPS; ++i) {
     const tn_op *op = tn_op_row((tn_op_id)i);
-    if (op->class_ != TN_ANALYTIC) continue;
+    if (op->class_ != TN_ANALYTIC)
+      continue;
     ++rows;
     if (op->id == TN_OP_powi) {
       for (int e = -3; e <= 6; ++e)
-        if (e) check_row(op, e);
+        if (e)
+          check_row(op, e);
     } else if (op->id == TN_OP_powr) {
       check_row(op, 0.5);
       check_row(op, -1.25);
@@ -114,13 +125,14 @@ static void analytic_rows_agree_with_nested_gradients(void **state) {
 /* ---- Several variables ---- */
 
 /* The table of an algebra in the graph; opaque factor i is coefficient i. */
-static const tn_jet_table *table_of(tn_graph *graph, const ag_algebra *algebra, uint32_t n_coefficients) {
+static const tn_jet_table *table_of(tn_graph *graph, const ag_algebra *algebra,
+                                    uint32_t n_coefficients) {
   size_t n;
   const ag_term *terms = ag_algebra_terms(algebra, &n);
   tn_jet_term *copy = calloc(n, sizeof *copy);
   for (size_t i = 0; i < n; ++i)
-    copy[i] = (tn_jet_term){(int16_t)terms[i].a, (int16_t)terms[i].b, (int16_t)terms[i].c, (int16_t)terms[i].opaque,
-                            terms[i].factor.num, terms[i].factor.den};
+    copy[i] = (tn_jet_term){(int16_t)terms[i].a,      (int16_t)terms[i].b, (int16_t)terms[i].c,
+                            (int16_t)terms[i].opaque, terms[i].factor.num, terms[i].factor.den};
   const tn_jet_table *table = tn_jet_table_new(graph, (uint32_t)ag_algebra_channels(algebra),
                                                ag_algebra_order(algebra), n_coefficients, n, copy);
   free(copy);
@@ -129,21 +141,24 @@ static const tn_jet_table *table_of(tn_graph *graph, const ag_algebra *algebra, 
 }
 
 /* The jet of coordinate `slot` along itself. */
-static void seed_slot(bench *b, const ag_algebra *algebra, const tn_jet_table *table, const tn_value *coefficients,
-                      size_t slot, tn_value x, tn_jet *out) {
+static void seed_slot(bench *b, const ag_algebra *algebra, const tn_jet_table *table,
+                      const tn_value *coefficients, size_t slot, tn_value x, tn_jet *out) {
   size_t n;
   const ag_seed *seeds = ag_algebra_seeds(algebra, slot, &n);
   *out = (tn_jet){.table = table, .coefficients = coefficients, .channel = {x}};
   for (size_t i = 0; i < n; ++i) {
     tn_value v = k(b, (double)seeds[i].factor.num / (double)seeds[i].factor.den);
-    out->channel[seeds[i].channel] = seeds[i].opaque < 0 ? v : tn_mul(v, coefficients[seeds[i].opaque]);
+    out->channel[seeds[i].channel] =
+        seeds[i].opaque < 0 ? v : tn_mul(v, coefficients[seeds[i].opaque]);
   }
 }
 
 static tn_value network(bench *b, tn_value x, tn_value t) {
-  tn_value W0 = leaf(b, "W0", tn_shape_fixed(2, (size_t[]){2, 7}), 0), c = leaf(b, "c", tn_shape_fixed(1, (size_t[]){7}), 0);
+  tn_value W0 = leaf(b, "W0", tn_shape_fixed(2, (size_t[]){2, 7}), 0),
+           c = leaf(b, "c", tn_shape_fixed(1, (size_t[]){7}), 0);
   tn_value W1 = leaf(b, "W1", tn_shape_fixed(2, (size_t[]){7, 1}), 0), none = {0};
-  tn_value both[2] = {x, tn_mul(t, tn_cos(x))}, h = tn_tanh(tn_linear(tn_stack(2, both), W0, c, false));
+  tn_value both[2] = {x, tn_mul(t, tn_cos(x))},
+           h = tn_tanh(tn_linear(tn_stack(2, both), W0, c, false));
   tn_value u = tn_reshape(tn_linear(tn_sin(h), W1, none, false), tn_shape_points(b->axis));
   return tn_add(tn_mul(u, tn_exp(tn_mul(k(b, 0.5), t))), tn_div(x, tn_add(k(b, 2), tn_square(t))));
 }
@@ -154,9 +169,11 @@ static void compare(tn_value got, tn_value want, size_t n, double tolerance) {
   got = tn_broadcast(got, shape);
   numbers(got, n, a);
   numbers(want, n, w);
-  for (size_t i = 0; i < n; ++i) most = fmax(most, fabs(w[i]));
   for (size_t i = 0; i < n; ++i)
-    if (!(fabs(a[i] - w[i]) <= tolerance * most)) fail_msg("element %zu is %.17g, expected %.17g", i, a[i], w[i]);
+    most = fmax(most, fabs(w[i]));
+  for (size_t i = 0; i < n; ++i)
+    if (!(fabs(a[i] - w[i]) <= tolerance * most))
+      fail_msg("element %zu is %.17g, expected %.17g", i, a[i], w[i]);
 }
 
 static void full_second_order_jet_in_two_variables(void **state) {
@@ -167,20 +184,25 @@ static void full_second_order_jet_in_two_variables(void **state) {
   bench_open(&b, TN_F64);
   ag_monomial monomials[6];
   memset(monomials, 0, sizeof monomials);
-  for (int i = 0; i < 6; ++i) memcpy(monomials[i].power, power[i], 2);
+  for (int i = 0; i < 6; ++i)
+    memcpy(monomials[i].power, power[i], 2);
   ag_algebra *algebra = NULL;
   good(ag_algebra_new(2, 6, monomials, 0, NULL, AG_FOLDED, &algebra));
   assert_int_equal(ag_algebra_channels(algebra), 6);
   const tn_jet_table *table = table_of(b.graph, algebra, 0);
-  tn_value x[2] = {leaf(&b, "x", tn_shape_points(b.axis), N), leaf(&b, "t", tn_shape_points(b.axis), N)};
+  tn_value x[2] = {leaf(&b, "x", tn_shape_points(b.axis), N),
+                   leaf(&b, "t", tn_shape_points(b.axis), N)};
   tn_value u = network(&b, x[0], x[1]);
   tn_jet args[2], y;
-  for (size_t j = 0; j < 2; ++j) seed_slot(&b, algebra, table, NULL, j, x[j], &args[j]);
+  for (size_t j = 0; j < 2; ++j)
+    seed_slot(&b, algebra, table, NULL, j, x[j], &args[j]);
   good(ag_jet(2, x, args, 1, &u, &y));
   for (int i = 0; i < 6; ++i) {
     tn_value forward = ag_d(ag_d(u, x[0], power[i][0]), x[1], power[i][1]), reverse = u;
-    for (int n = 0; n < power[i][0]; ++n) reverse = gradient(reverse, x[0]);
-    for (int n = 0; n < power[i][1]; ++n) reverse = gradient(reverse, x[1]);
+    for (int n = 0; n < power[i][0]; ++n)
+      reverse = gradient(reverse, x[0]);
+    for (int n = 0; n < power[i][1]; ++n)
+      reverse = gradient(reverse, x[1]);
     tn_value jet = y.channel[ag_algebra_channel_of(algebra, &monomials[i])];
     compare(jet, forward, N, 1e-12);
     compare(jet, reverse, N, 1e-12);
@@ -202,17 +224,22 @@ static void coefficients_may_differ_from_point_to_point(void **state) {
     ag_algebra *algebra = NULL;
     good(ag_algebra_new(2, 1, &value, 1, &top, AG_FOLDED, &algebra));
     const tn_jet_table *table = table_of(b.graph, algebra, 1);
-    tn_value x[2] = {leaf(&b, "x", tn_shape_points(b.axis), N), leaf(&b, "t", tn_shape_points(b.axis), N)};
-    tn_value s = leaf(&b, "s", batched ? tn_shape_points(b.axis) : tn_shape_scalar(), N), u = network(&b, x[0], x[1]);
+    tn_value x[2] = {leaf(&b, "x", tn_shape_points(b.axis), N),
+                     leaf(&b, "t", tn_shape_points(b.axis), N)};
+    tn_value s = leaf(&b, "s", batched ? tn_shape_points(b.axis) : tn_shape_scalar(), N),
+             u = network(&b, x[0], x[1]);
     tn_jet args[2], y;
-    for (size_t j = 0; j < 2; ++j) seed_slot(&b, algebra, table, &s, j, x[j], &args[j]);
+    for (size_t j = 0; j < 2; ++j)
+      seed_slot(&b, algebra, table, &s, j, x[j], &args[j]);
     good(ag_jet(2, x, args, 1, &u, &y));
     size_t n;
     const ag_part *parts = ag_algebra_top(algebra, 0, &n);
     tn_value got = {0}, want = tn_sub(ag_d(u, x[1], 1), tn_mul(s, ag_d(u, x[0], 2)));
     for (size_t i = 0; i < n; ++i) {
-      tn_value part = tn_mul(k(&b, (double)parts[i].factor.num / (double)parts[i].factor.den), y.channel[parts[i].channel]);
-      if (parts[i].opaque >= 0) part = tn_mul(s, part);
+      tn_value part = tn_mul(k(&b, (double)parts[i].factor.num / (double)parts[i].factor.den),
+                             y.channel[parts[i].channel]);
+      if (parts[i].opaque >= 0)
+        part = tn_mul(s, part);
       got = got.graph ? tn_add(got, part) : part;
     }
     compare(got, want, N, 1e-12);
@@ -224,7 +251,10 @@ static void coefficients_may_differ_from_point_to_point(void **state) {
 /* ---- Reverse and forward rules ---- */
 
 enum { MOST = 16, POINTS = 11, UNITS = 3 };
-typedef struct list { size_t n; tn_value v[MOST]; } list;
+typedef struct list {
+  size_t n;
+  tn_value v[MOST];
+} list;
 
 static void append(list *l, const tn_jet *jet) {
   for (int c = 0; c < TN_MAX_CHANNELS; ++c)
@@ -265,16 +295,19 @@ static list random_like(bench *b, const list *like, const char *prefix) {
 
 /* <J v, w> = <v, J^T w>, and J v against central differences of y. */
 static void laws(bench *b, const char *what, const list *x, const list *y) {
-  list v = random_like(b, x, "v"), w = random_like(b, y, "w"), ydot = {.n = y->n}, xbar = {.n = x->n};
+  list v = random_like(b, x, "v"), w = random_like(b, y, "w"), ydot = {.n = y->n},
+       xbar = {.n = x->n};
   list moved[2] = {{.n = y->n}, {.n = y->n}};
   good(ag_jvp(x->n, x->v, v.v, y->n, y->v, ydot.v));
   good(ag_vjp(y->n, y->v, w.v, x->n, x->v, xbar.v));
   double size, other, left = dots(&ydot, &w, &size), right = dots(&v, &xbar, &other);
-  if (!(fabs(left - right) <= 1e-13 * (size + other))) fail_msg("%s: <Jv, w> %.17g, <v, J^T w> %.17g", what, left, right);
+  if (!(fabs(left - right) <= 1e-13 * (size + other)))
+    fail_msg("%s: <Jv, w> %.17g, <v, J^T w> %.17g", what, left, right);
   const double h = 1e-5;
   for (int side = 0; side < 2; ++side) {
     list at = {.n = x->n};
-    for (size_t i = 0; i < x->n; ++i) at.v[i] = tn_add(x->v[i], tn_mul(k(b, side ? -h : h), v.v[i]));
+    for (size_t i = 0; i < x->n; ++i)
+      at.v[i] = tn_add(x->v[i], tn_mul(k(b, side ? -h : h), v.v[i]));
     good(ag_substitute(b->graph, x->n, x->v, at.v, y->n, y->v, moved[side].v));
   }
   double up = dots(&moved[0], &w, &size), down = dots(&moved[1], &w, &other);
@@ -304,15 +337,23 @@ static const tn_jet_table *heat(tn_graph *graph) {
   return tn_jet_table_new(graph, 4, 2, 1, sizeof terms / sizeof *terms, terms);
 }
 
-typedef enum kind { FULL, INVARIANT, SPARSE, FLAT, KINDS } kind; /* channels: all, 1 without points, 2 absent, none with points */
+typedef enum kind {
+  FULL,
+  INVARIANT,
+  SPARSE,
+  FLAT,
+  KINDS
+} kind; /* channels: all, 1 without points, 2 absent, none with points */
 
 static tn_jet bundle(bench *b, const char *name, kind kind, size_t n, const tn_value *s) {
   tn_jet jet = {.table = heat(b->graph), .coefficients = s};
   for (int c = 0; c < 4; ++c) {
     char text[32];
     snprintf(text, sizeof text, "%s%d", name, c);
-    if (kind == SPARSE && c == 2) continue;
-    jet.channel[c] = leaf(b, text, units(b, kind != FLAT && !(kind == INVARIANT && c == 1), n), POINTS);
+    if (kind == SPARSE && c == 2)
+      continue;
+    jet.channel[c] =
+        leaf(b, text, units(b, kind != FLAT && !(kind == INVARIANT && c == 1), n), POINTS);
   }
   return jet;
 }
@@ -323,8 +364,10 @@ static void five_operations_obey_the_laws(void **state) {
     for (int batched = 0; batched < 2; ++batched) {
       bench b;
       bench_open(&b, TN_F64);
-      tn_value s = leaf(&b, "s", batched ? tn_shape_points(b.axis) : tn_shape_scalar(), POINTS), none = {0};
-      tn_jet p = bundle(&b, "p", (enum kind)kind, UNITS, &s), q = bundle(&b, "q", FULL, UNITS, &s), y;
+      tn_value s = leaf(&b, "s", batched ? tn_shape_points(b.axis) : tn_shape_scalar(), POINTS),
+               none = {0};
+      tn_jet p = bundle(&b, "p", (enum kind)kind, UNITS, &s), q = bundle(&b, "q", FULL, UNITS, &s),
+             y;
       list both = {0}, out = {0}, one = {0};
       append(&one, &p);
       both = one;
@@ -383,7 +426,8 @@ static void mulT_is_the_adjoint_of_mul(void **state) {
   good(tn_jet_mulT(&w, &bar, wanted, &some));
   for (int c = 0; c < 4; ++c) {
     assert_int_equal(some.channel[c].graph != NULL, wanted[c]);
-    if (wanted[c]) compare(some.channel[c], back.channel[c], POINTS * UNITS, 0);
+    if (wanted[c])
+      compare(some.channel[c], back.channel[c], POINTS * UNITS, 0);
   }
   bench_close(&b);
 }
@@ -428,21 +472,25 @@ static void parts_at(tn_dtype dtype, size_t width, size_t points, bool invariant
     size_t some = width - first[piece] < count ? width - first[piece] : count;
     zp = z, wp = w;
     for (int c = 0; c < 4; ++c) {
-      zp.channel[c] = tn_slice(z.channel[c], tn_shape_of(z.channel[c]).rank - 1, first[piece], some);
-      wp.channel[c] = tn_slice(w.channel[c], tn_shape_of(w.channel[c]).rank - 1, first[piece], some);
+      zp.channel[c] =
+          tn_slice(z.channel[c], tn_shape_of(z.channel[c]).rank - 1, first[piece], some);
+      wp.channel[c] =
+          tn_slice(w.channel[c], tn_shape_of(w.channel[c]).rank - 1, first[piece], some);
     }
     good(tn_jet_unary(TN_OP_sigmoid, 0, 0, &zp, &part[0]));
     good(tn_jet_mul(&zp, &wp, &part[1]));
     good(tn_jet_mulT(&zp, &wp, NULL, &part[2]));
     for (int op = 0; op < 3; ++op)
       for (int c = 0; c < 4; ++c) {
-        tn_value cut = tn_slice(y[op].channel[c], tn_shape_of(y[op].channel[c]).rank - 1, first[piece], some);
+        tn_value cut =
+            tn_slice(y[op].channel[c], tn_shape_of(y[op].channel[c]).rank - 1, first[piece], some);
         size_t n = count_of(cut, points);
         double *one = malloc(n * sizeof *one), *other = malloc(n * sizeof *other);
         numbers(cut, n, one);
         numbers(part[op].channel[c], n, other);
         if (memcmp(one, other, n * sizeof *one))
-          fail_msg("width %zu, %zu points, operation %d, channel %d, piece %d differs", width, points, op, c, piece);
+          fail_msg("width %zu, %zu points, operation %d, channel %d, piece %d differs", width,
+                   points, op, c, piece);
         free(one);
         free(other);
       }
@@ -455,11 +503,14 @@ static void part_of_a_jet_is_the_jet_of_the_part(void **state) {
     for (int invariant = 0; invariant < 2; ++invariant)
       for (int batched = 0; batched < 2; ++batched) {
         tn_dtype dtype = f32 ? TN_F32 : TN_F64;
-        parts_at(dtype, 601, 19, invariant, batched); /* 4808 or 9616 numbers a panel: strips of 512 within */
-        parts_at(dtype, 65, 70, invariant, batched);  /* just over one strip in f64 */
-        parts_at(dtype, 64, 70, invariant, batched);  /* just one */
-        parts_at(dtype, 20, 70, invariant, batched);  /* several panels a strip, the last window shorter */
-        if (!batched) parts_at(dtype, 1500, 0, invariant, false); /* no points at all */
+        parts_at(dtype, 601, 19, invariant,
+                 batched); /* 4808 or 9616 numbers a panel: strips of 512 within */
+        parts_at(dtype, 65, 70, invariant, batched); /* just over one strip in f64 */
+        parts_at(dtype, 64, 70, invariant, batched); /* just one */
+        parts_at(dtype, 20, 70, invariant,
+                 batched); /* several panels a strip, the last window shorter */
+        if (!batched)
+          parts_at(dtype, 1500, 0, invariant, false); /* no points at all */
       }
 }
 
@@ -497,7 +548,8 @@ static void sixty_four_channels_work(void **state) {
   size_t n = 0;
   for (int a = 0; a < C; ++a) { /* one value and 63 tangents: products of tangents vanish */
     terms[n++] = (tn_jet_term){(int16_t)a, 0, (int16_t)a, -1, 1, 1};
-    if (a) terms[n++] = (tn_jet_term){(int16_t)a, (int16_t)a, 0, -1, 1, 1};
+    if (a)
+      terms[n++] = (tn_jet_term){(int16_t)a, (int16_t)a, 0, -1, 1, 1};
   }
   tn_jet z = {.table = tn_jet_table_new(b.graph, C, 1, 0, n, terms)}, y, u, p;
   for (int c = 0; c < C; ++c) {
@@ -513,9 +565,11 @@ static void sixty_four_channels_work(void **state) {
   tn_value q = tn_linear(z.channel[0], W, none, false), e = tn_exp(q);
   for (int c = 0; c < C; ++c) {
     tn_value t = tn_linear(z.channel[c], W, none, false), weight = k(&b, 1 + 0.125 * c);
-    tn_value want = c == 0 ? tn_mul(e, q) : tn_mul(tn_mul(tn_add(q, k(&b, 1)), e), t); /* (q e^q)' t */
+    tn_value want =
+        c == 0 ? tn_mul(e, q) : tn_mul(tn_mul(tn_add(q, k(&b, 1)), e), t); /* (q e^q)' t */
     compare(p.channel[c], want, N * 3, 1e-13);
-    tn_value a = tn_mul(weight, tn_sum_all(tn_square(p.channel[c]))), d = tn_mul(weight, tn_sum_all(tn_square(want)));
+    tn_value a = tn_mul(weight, tn_sum_all(tn_square(p.channel[c]))),
+             d = tn_mul(weight, tn_sum_all(tn_square(want)));
     loss = c ? tn_add(loss, a) : a;
     plain = c ? tn_add(plain, d) : d;
   }
@@ -526,15 +580,14 @@ static void sixty_four_channels_work(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(analytic_rows_agree_with_nested_gradients),
-      cmocka_unit_test(full_second_order_jet_in_two_variables),
-      cmocka_unit_test(coefficients_may_differ_from_point_to_point),
-      cmocka_unit_test(five_operations_obey_the_laws),
-      cmocka_unit_test(mulT_is_the_adjoint_of_mul),
-      cmocka_unit_test(coefficient_has_no_derivative),
-      cmocka_unit_test(part_of_a_jet_is_the_jet_of_the_part),
-      cmocka_unit_test(wide_unary_has_its_closed_form),
-      cmocka_unit_test(sixty_four_channels_work)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(analytic_rows_agree_with_nested_gradients),
+                                     cmocka_unit_test(full_second_order_jet_in_two_variables),
+                                     cmocka_unit_test(coefficients_may_differ_from_point_to_point),
+                                     cmocka_unit_test(five_operations_obey_the_laws),
+                                     cmocka_unit_test(mulT_is_the_adjoint_of_mul),
+                                     cmocka_unit_test(coefficient_has_no_derivative),
+                                     cmocka_unit_test(part_of_a_jet_is_the_jet_of_the_part),
+                                     cmocka_unit_test(wide_unary_has_its_closed_form),
+                                     cmocka_unit_test(sixty_four_channels_work)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

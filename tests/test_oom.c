@@ -15,7 +15,13 @@
 
 #include <cmocka.h>
 
-enum { POINTS = 70, WIDTH = 3, N_LEAVES = 4, N_OUTPUTS = 2 + N_LEAVES, N_NUMBERS = 1 + POINTS + WIDTH * 2 + WIDTH + WIDTH + 1 };
+enum {
+  POINTS = 70,
+  WIDTH = 3,
+  N_LEAVES = 4,
+  N_OUTPUTS = 2 + N_LEAVES,
+  N_NUMBERS = 1 + POINTS + WIDTH * 2 + WIDTH + WIDTH + 1
+};
 
 typedef struct session {
   tn_graph *graph;
@@ -50,7 +56,8 @@ static tn_status make_outputs(session *s) {
   s->t = args[1] = tn_input(s->graph, "t", TN_F64, tn_shape_points(s->axis));
   s->nu = tn_scalar(s->graph, "nu", TN_F64, 0.3);
   tn_at(s->graph, "heat.toml", 4, 1, "residual");
-  tn_value u = ag_call(s->field, 0, args, NULL), u_x = ag_d(u, s->x, 1), u_t = ag_d(u, s->t, 1), u_xx = ag_d(u, s->x, 2);
+  tn_value u = ag_call(s->field, 0, args, NULL), u_x = ag_d(u, s->x, 1), u_t = ag_d(u, s->t, 1),
+           u_xx = ag_d(u, s->x, 2);
   tn_value root = tn_add(tn_sub(u_t, tn_mul(s->nu, u_xx)), tn_mul(u, u_x)), residual;
   ag_resolve_report report;
   TN_TRY(ag_resolve(s->graph, 1, &root, NULL, &residual, &report));
@@ -60,7 +67,8 @@ static tn_status make_outputs(session *s) {
   TN_TRY(ag_resolve(s->graph, 1, &root, &nested, &again, &report));
   TN_TRY(ag_hvp(loss, 1, s->leaves, s->leaves, &hv));
   hessian = ag_hessian(loss, s->leaves[1]);
-  if (!tn_ok(hessian)) return tn_graph_error(s->graph);
+  if (!tn_ok(hessian))
+    return tn_graph_error(s->graph);
   s->outputs[0] = loss;
   s->outputs[1] = residual;
   return ag_grad(loss, N_LEAVES, s->leaves, s->outputs + 2);
@@ -94,15 +102,18 @@ static tn_status run_session(session *s, double *out, double *by_run) {
   TN_TRY(tn_exec_new(s->program, s->pool, &s->exec));
   TN_TRY(bind_all(s));
   TN_TRY(tn_exec_run(s->exec));
-  for (size_t i = 0; i < N_OUTPUTS; out += count[i++]) TN_TRY(tn_exec_read(s->exec, i, count[i], out));
+  for (size_t i = 0; i < N_OUTPUTS; out += count[i++])
+    TN_TRY(tn_exec_read(s->exec, i, count[i], out));
   TN_TRY(tn_exec_explain(s->exec, 0, &culprit));
   TN_TRY(tn_eval(N_OUTPUTS, s->outputs)); /* define by run: the same numbers */
-  for (size_t i = 0; i < N_OUTPUTS; by_run += count[i++]) TN_TRY(tn_read(s->outputs[i], count[i], by_run));
+  for (size_t i = 0; i < N_OUTPUTS; by_run += count[i++])
+    TN_TRY(tn_read(s->outputs[i], count[i], by_run));
   return TN_OK;
 }
 
 static void end_session(session *s) {
-  for (int i = 0; i < N_LEAVES + 2; ++i) tn_buffer_release(&s->buffer[i]);
+  for (int i = 0; i < N_LEAVES + 2; ++i)
+    tn_buffer_release(&s->buffer[i]);
   tn_exec_free(&s->exec);
   tn_program_free(&s->program);
   tn_pool_free(&s->pool);
@@ -112,7 +123,8 @@ static void end_session(session *s) {
 static uint64_t walk(bool onward) {
   double calm[N_NUMBERS], found[N_NUMBERS], by_run[N_NUMBERS];
   session s = {0};
-  if (run_session(&s, calm, by_run) != TN_OK) fail_msg("%s: %s", tn_error_place(), tn_error_text());
+  if (run_session(&s, calm, by_run) != TN_OK)
+    fail_msg("%s: %s", tn_error_place(), tn_error_text());
   end_session(&s);
   assert_memory_equal(calm, by_run, sizeof calm);
   size_t before = tn_memory_now();
@@ -124,8 +136,9 @@ static uint64_t walk(bool onward) {
     bool met = tn_fault_count() >= n;
     tn_fault_at(0, false);
     end_session(&s);
-    if (tn_memory_now() != before) fail_msg("allocation %llu: %zu bytes stay behind (%s)", (unsigned long long)n,
-                                            tn_memory_now() - before, tn_error_text());
+    if (tn_memory_now() != before)
+      fail_msg("allocation %llu: %zu bytes stay behind (%s)", (unsigned long long)n,
+               tn_memory_now() - before, tn_error_text());
     if (!met) {
       assert_int_equal(status, TN_OK);
       assert_memory_equal(found, calm, sizeof calm);
@@ -133,8 +146,8 @@ static uint64_t walk(bool onward) {
       return n - 1;
     }
     if (status != TN_ENOMEM)
-      fail_msg("allocation %llu: %s, %s: %s", (unsigned long long)n, tn_status_name(status), tn_error_place(),
-               tn_error_text());
+      fail_msg("allocation %llu: %s, %s: %s", (unsigned long long)n, tn_status_name(status),
+               tn_error_place(), tn_error_text());
     assert_true(n < 100000);
   }
 }
@@ -159,13 +172,15 @@ static void graph_recovers(void **state) {
   tn_value x = points(&b, "x", 3, (double[]){1, 2, 3}), y = x, bad = x;
   tn_fault_at(1, true);
   int made = 0;
-  for (; tn_ok(bad) && made < 100000; ++made) bad = tn_add(bad, k(&b, made));
+  for (; tn_ok(bad) && made < 100000; ++made)
+    bad = tn_add(bad, k(&b, made));
   tn_fault_at(0, false);
   assert_true(made < 100000);
   assert_int_equal(tn_graph_error(b.graph), TN_ENOMEM);
   assert_int_equal(tn_eval(1, &y), TN_ENOMEM);
   tn_graph_clear_error(b.graph);
-  for (int i = 0; i < made; ++i) y = tn_add(y, k(&b, i));
+  for (int i = 0; i < made; ++i)
+    y = tn_add(y, k(&b, i));
   double total = made * (made - 1) / 2.0;
   all_near(y, 3, (double[]){1 + total, 2 + total, 3 + total}, 0);
   bench_close(&b);

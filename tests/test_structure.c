@@ -25,17 +25,21 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes, WIDEST = 96, MOST = 1000 };
 static double *draw(const char *name, size_t n) {
   tn_stream stream = tn_stream_of(17, name);
   double *x = malloc((n + 1) * sizeof *x);
-  for (size_t i = 0; i < n; ++i) x[i] = (float)(2 * tn_random_uniform(stream, i) - 1);
+  for (size_t i = 0; i < n; ++i)
+    x[i] = (float)(2 * tn_random_uniform(stream, i) - 1);
   return x;
 }
 
-static tn_value bound(bench *b, const char *name, tn_dtype dtype, tn_shape shape, size_t points, const double *x) {
+static tn_value bound(bench *b, const char *name, tn_dtype dtype, tn_shape shape, size_t points,
+                      const double *x) {
   tn_value leaf = tn_input(b->graph, name, dtype, shape);
   size_t extent[TN_MAX_RANK];
-  for (uint32_t i = 0; i < shape.rank; ++i) extent[i] = shape.axis[i] ? points : shape.extent[i];
+  for (uint32_t i = 0; i < shape.rank; ++i)
+    extent[i] = shape.axis[i] ? points : shape.extent[i];
   tn_buffer *buffer = NULL;
   assert_int_equal(tn_buffer_new(dtype, shape.rank, extent, &buffer), TN_OK);
-  assert_int_equal(tn_convert(tn_buffer_count(buffer), TN_F64, x, dtype, tn_map(buffer, TN_WRITE)), TN_OK);
+  assert_int_equal(tn_convert(tn_buffer_count(buffer), TN_F64, x, dtype, tn_map(buffer, TN_WRITE)),
+                   TN_OK);
   tn_unmap(buffer);
   assert_int_equal(tn_bind(leaf, buffer), TN_OK);
   tn_buffer_release(&buffer);
@@ -58,8 +62,8 @@ static double dot(size_t n, const double *a, const double *b, double *absolute) 
 }
 
 /* <J v, w> = <v, J^T w>, y by the n_x values x. */
-static void adjoint_law_to(int line, bench *b, size_t points, tn_value y, size_t n_x, const tn_value *x,
-                           double tolerance) {
+static void adjoint_law_to(int line, bench *b, size_t points, tn_value y, size_t n_x,
+                           const tn_value *x, double tolerance) {
   tn_value xdot[8], ydot, xbar[8], read[18];
   size_t m = elements(y, points);
   double *w = draw("w", m), *v[8], left, right = 0, size, absolute;
@@ -74,7 +78,8 @@ static void adjoint_law_to(int line, bench *b, size_t points, tn_value y, size_t
   assert_int_equal(ag_vjp(1, &y, &ybar, n_x, x, xbar), TN_OK);
   read[0] = ydot;
   memcpy(read + 1, xbar, n_x * sizeof *xbar);
-  if (tn_eval(1 + n_x, read) != TN_OK) fail_msg("line %d: %s", line, tn_error_text());
+  if (tn_eval(1 + n_x, read) != TN_OK)
+    fail_msg("line %d: %s", line, tn_error_text());
   double *numbers_of = malloc((m + 1) * sizeof *numbers_of);
   assert_int_equal(tn_read(ydot, m, numbers_of), TN_OK);
   left = dot(m, numbers_of, w, &size);
@@ -93,36 +98,43 @@ static void adjoint_law_to(int line, bench *b, size_t points, tn_value y, size_t
   }
   free(w);
   if (!(fabs(left - right) <= tolerance * size))
-    fail_msg("line %d: <Jv, w> = %.17g, <v, J^T w> = %.17g, size %g, %zu points", line, left, right, size, points);
+    fail_msg("line %d: <Jv, w> = %.17g, <v, J^T w> = %.17g, size %g, %zu points", line, left, right,
+             size, points);
 }
-static void adjoint_law_at(int line, bench *b, size_t points, tn_value y, size_t n_x, const tn_value *x) {
+static void adjoint_law_at(int line, bench *b, size_t points, tn_value y, size_t n_x,
+                           const tn_value *x) {
   bool high = tn_dtype_of(y) == TN_F64 && tn_dtype_of(x[0]) == TN_F64;
   adjoint_law_to(line, b, points, y, n_x, x, high ? 1e-13 : 1e-5);
 }
 #define ADJOINT(y, n, x) adjoint_law_at(__LINE__, b, points, y, n, x)
-#define ADJOINT_LOW(y, n, x) adjoint_law_to(__LINE__, b, points, y, n, x, 1e-5) /* f64 by way of f32 */
+#define ADJOINT_LOW(y, n, x)                                                                       \
+  adjoint_law_to(__LINE__, b, points, y, n, x, 1e-5) /* f64 by way of f32 */
 
 /* A case: y of x [points, width], and the elements of x that make element e of a row of y: from[0 .. count). */
 typedef size_t (*origin)(size_t e, size_t *from);
 
 /* Evaluates y with a point axis (x: [N, ...]) and compares with the plain loop; then the adjoint law. */
-static void moves_at(int line, bench *b, size_t points, tn_value x, const double *data, tn_value y, origin of) {
+static void moves_at(int line, bench *b, size_t points, tn_value x, const double *data, tn_value y,
+                     origin of) {
   size_t rows = tn_shape_of(x).axis[0] ? points : 1, from[WIDEST];
   tn_shape sx = tn_shape_of(x), sy = tn_shape_of(y);
   size_t wx = tn_shape_width(&sx), wy = tn_shape_width(&sy);
-  if (!tn_ok(y)) fail_msg("line %d: %s", line, tn_graph_error(b->graph) ? tn_error_text() : "?");
+  if (!tn_ok(y))
+    fail_msg("line %d: %s", line, tn_graph_error(b->graph) ? tn_error_text() : "?");
   double *got = malloc(rows * wy * sizeof *got), u = tn_dtype_roundoff(tn_dtype_of(y));
-  if (tn_eval(1, &y) != TN_OK) fail_msg("line %d: %s", line, tn_error_text());
+  if (tn_eval(1, &y) != TN_OK)
+    fail_msg("line %d: %s", line, tn_error_text());
   assert_int_equal(tn_read(y, rows * wy, got), TN_OK);
   for (size_t r = 0; r < rows; ++r)
     for (size_t e = 0; e < wy; ++e) {
       size_t n = of(e, from);
       double want = 0;
-      for (size_t k = 0; k < n; ++k) want += data[r * wx + from[k]];
+      for (size_t k = 0; k < n; ++k)
+        want += data[r * wx + from[k]];
       double tolerance = n > 1 ? (double)(n * n) * u : 0;
       if (!(fabs(got[r * wy + e] - want) <= tolerance))
-        fail_msg("line %d: row %zu element %zu is %.17g, expected %.17g (%zu points)", line, r, e, got[r * wy + e],
-                 want, points);
+        fail_msg("line %d: row %zu element %zu is %.17g, expected %.17g (%zu points)", line, r, e,
+                 got[r * wy + e], want, points);
     }
   free(got);
   adjoint_law_at(line, b, points, y, 1, &x);
@@ -132,11 +144,13 @@ static void moves_at(int line, bench *b, size_t points, tn_value x, const double
 /* Every case below works on x of fixed part [2, 3, 4] (24 numbers, rank 3) with a point axis, or without. */
 static size_t sum_first(size_t e, size_t *from) { return from[0] = e, from[1] = 12 + e, 2; }
 static size_t sum_middle(size_t e, size_t *from) {
-  for (size_t k = 0; k < 3; ++k) from[k] = e / 4 * 12 + k * 4 + e % 4;
+  for (size_t k = 0; k < 3; ++k)
+    from[k] = e / 4 * 12 + k * 4 + e % 4;
   return 3;
 }
 static size_t sum_last(size_t e, size_t *from) {
-  for (size_t k = 0; k < 4; ++k) from[k] = e * 4 + k;
+  for (size_t k = 0; k < 4; ++k)
+    from[k] = e * 4 + k;
   return 4;
 }
 static size_t swap_first_last(size_t e, size_t *from) { /* [4, 3, 2] */
@@ -165,22 +179,28 @@ static size_t pad_middle(size_t e, size_t *from) { /* 2 before, 0 after: 5 */
   size_t j = e / 4 % 5;
   return from[0] = e / 20 * 12 + (j - 2) * 4 + e % 4, j >= 2;
 }
-static size_t repeat_first(size_t e, size_t *from) { return from[0] = e % 24, 1; } /* [3, 2, 3, 4]: no points */
-static size_t repeat_end(size_t e, size_t *from) { return from[0] = e / 5, 1; }    /* [..., 5] */
+static size_t repeat_first(size_t e, size_t *from) {
+  return from[0] = e % 24, 1;
+} /* [3, 2, 3, 4]: no points */
+static size_t repeat_end(size_t e, size_t *from) { return from[0] = e / 5, 1; } /* [..., 5] */
 static size_t all_sum(size_t e, size_t *from) {
   (void)e;
-  for (size_t k = 0; k < 24; ++k) from[k] = k;
+  for (size_t k = 0; k < 24; ++k)
+    from[k] = k;
   return 24;
 }
 static size_t pair_middle(size_t e, size_t *from) { /* concat x, x along the middle: [2, 6, 4] */
   return from[0] = e / 24 * 12 + e % 12, 1;
 }
 
-static tn_shape fixed_with(bench *b, bool batched, size_t rank, size_t one, size_t two, size_t three) {
+static tn_shape fixed_with(bench *b, bool batched, size_t rank, size_t one, size_t two,
+                           size_t three) {
   tn_shape shape = {.rank = (uint32_t)rank + batched};
   size_t extent[3] = {one, two, three};
-  if (batched) shape.axis[0] = b->axis;
-  for (size_t i = 0; i < rank; ++i) shape.extent[i + batched] = extent[i];
+  if (batched)
+    shape.axis[0] = b->axis;
+  for (size_t i = 0; i < rank; ++i)
+    shape.extent[i + batched] = extent[i];
   return shape;
 }
 
@@ -214,7 +234,8 @@ static void all_moves(bench *b, size_t points, bool batched) {
     tn_value flat = tn_reshape(x, fixed_with(b, true, 1, 24, 0, 0));
     MOVES(tn_expand(flat, 2, 0, 5), repeat_end);
     MOVES(tn_expand(flat, 1, 0, 3), repeat_first);
-    MOVES(tn_broadcast(flat, (tn_shape){.rank = 3, .axis = {b->axis}, .extent = {0, 3, 24}}), repeat_first);
+    MOVES(tn_broadcast(flat, (tn_shape){.rank = 3, .axis = {b->axis}, .extent = {0, 3, 24}}),
+          repeat_first);
   }
   free(data);
 }
@@ -251,7 +272,8 @@ static void moves_without_points_are_exact(void **state) {
 /* Sums over points against long double, to n u; and what an expansion over points gives back. */
 static void run_sums(bench *b, size_t points) {
   enum { W = 5 };
-  double *data = draw("x", points * W), *row = draw("row", W), got[W], *all = malloc(points * W * sizeof *all);
+  double *data = draw("x", points * W), *row = draw("row", W), got[W],
+         *all = malloc(points * W * sizeof *all);
   double u = tn_dtype_roundoff(b->dtype);
   tn_value x = bound(b, "x", b->dtype, tn_shape_batch(b->axis, W), points, data);
   tn_value v = bound(b, "v", b->dtype, tn_shape_fixed(1, (size_t[]){W}), points, row);
@@ -259,14 +281,16 @@ static void run_sums(bench *b, size_t points) {
   numbers(sum, W, got);
   for (size_t j = 0; j < W; ++j) {
     long double want = 0;
-    for (size_t i = 0; i < points; ++i) want += data[i * W + j];
+    for (size_t i = 0; i < points; ++i)
+      want += data[i * W + j];
     /* lanes, folds, groups and the tree: at most panels + lanes + groups additions deep, below 200 */
     assert_true(fabsl(got[j] - want) <= 200 * u * (long double)points);
   }
   tn_value outputs[2] = {both, wide};
   assert_int_equal(tn_eval(2, outputs), TN_OK);
   assert_int_equal(tn_read(wide, points * W, all), TN_OK);
-  for (size_t i = 0; i < points * W; ++i) assert_true(all[i] == row[i % W]);
+  for (size_t i = 0; i < points * W; ++i)
+    assert_true(all[i] == row[i % W]);
   tn_value leaves[2] = {x, v};
   ADJOINT(sum, 1, &x);
   ADJOINT(tn_sum_all(x), 1, &x);
@@ -277,7 +301,8 @@ static void run_sums(bench *b, size_t points) {
   ADJOINT(tn_expand(tn_sum(both, 0), 0, b->axis, 0), 2, leaves);
   double mean, count;
   numbers(tn_mean(x), 1, &mean);
-  numbers(tn_mul(tn_count(b->graph, b->dtype, b->axis), tn_sum_all(tn_fill(b->graph, b->dtype, tn_shape_points(b->axis), 1))),
+  numbers(tn_mul(tn_count(b->graph, b->dtype, b->axis),
+                 tn_sum_all(tn_fill(b->graph, b->dtype, tn_shape_points(b->axis), 1))),
           1, &count);
   assert_true(count == (double)(points * points)); /* whole numbers below 2^24 are exact */
   free(data);
@@ -306,7 +331,8 @@ static void run_masks(bench *b, size_t points) {
     assert_true(got[i] == (data[i / 6 * 6 + (i % 6 + 3) % 6] > 0 || data[i] > 0));
   tn_value scalar_mask = tn_lt(k(b, 0), k(b, 1)), one[1] = {x};
   numbers(tn_where(scalar_mask, x, k(b, 7)), points * 6, got);
-  for (size_t i = 0; i < points * 6; ++i) assert_true(got[i] == data[i]);
+  for (size_t i = 0; i < points * 6; ++i)
+    assert_true(got[i] == data[i]);
   ADJOINT(y, 1, one);
   free(data);
   free(got);
@@ -335,12 +361,15 @@ static void run_joins(bench *b, size_t points) {
       assert_true(got[i * 8 + e] == data[q][i * width[q] + e - first]);
     }
   ADJOINT(joined, 3, x);
-  for (size_t q = 0; q < 70; ++q) many[q] = tn_slice(x[1], 1, q % 5, 1);
+  for (size_t q = 0; q < 70; ++q)
+    many[q] = tn_slice(x[1], 1, q % 5, 1);
   tn_value wide = tn_concat(70, many, 1), deep = tn_stack(70, many), narrow[2] = {many[0], many[3]};
   numbers(wide, points * 70, got);
-  for (size_t i = 0; i < points * 70; ++i) assert_true(got[i] == data[1][i / 70 * 5 + i % 70 % 5]);
+  for (size_t i = 0; i < points * 70; ++i)
+    assert_true(got[i] == data[1][i / 70 * 5 + i % 70 % 5]);
   numbers(deep, points * 70, got);
-  for (size_t i = 0; i < points * 70; ++i) assert_true(got[i] == data[1][i / 70 * 5 + i % 70 % 5]);
+  for (size_t i = 0; i < points * 70; ++i)
+    assert_true(got[i] == data[1][i / 70 * 5 + i % 70 % 5]);
   ADJOINT(wide, 1, &x[1]);
   ADJOINT(deep, 1, &x[1]);
   ADJOINT(tn_stack(2, narrow), 1, &x[1]);
@@ -353,7 +382,8 @@ static void run_joins(bench *b, size_t points) {
     assert_true(got[2 * i + 1] == (b->dtype == TN_F32 ? (float)square : square));
   }
   ADJOINT(stacked, 1, &x[1]);
-  for (size_t q = 0; q < 3; ++q) free(data[q]);
+  for (size_t q = 0; q < 3; ++q)
+    free(data[q]);
   free(got);
 }
 static void joins_keep_their_parts_apart(void **state) {
@@ -364,18 +394,22 @@ static void joins_keep_their_parts_apart(void **state) {
 /* A cast rounds once, to nearest; its reverse casts the cotangent back, also below a selection. */
 static void run_casts(bench *b, size_t points) {
   double *data = draw("x", points * 3), *got = malloc(points * 3 * sizeof *got);
-  for (size_t i = 0; i < points * 3; ++i) data[i] *= 1 + 0x1p-30; /* not a number of f32 */
+  for (size_t i = 0; i < points * 3; ++i)
+    data[i] *= 1 + 0x1p-30; /* not a number of f32 */
   tn_value x = bound(b, "x", TN_F64, tn_shape_batch(b->axis, 3), points, data);
   tn_value low = tn_cast(x, TN_F32), back = tn_cast(tn_mul(low, low), TN_F64);
   assert_int_equal(tn_dtype_of(low), TN_F32);
   numbers(low, points * 3, got);
-  for (size_t i = 0; i < points * 3; ++i) assert_true(got[i] == (float)data[i]);
+  for (size_t i = 0; i < points * 3; ++i)
+    assert_true(got[i] == (float)data[i]);
   numbers(back, points * 3, got);
-  for (size_t i = 0; i < points * 3; ++i) assert_true(got[i] == (float)((float)data[i] * (float)data[i]));
+  for (size_t i = 0; i < points * 3; ++i)
+    assert_true(got[i] == (float)((float)data[i] * (float)data[i]));
   ADJOINT(low, 1, &x);
   ADJOINT_LOW(back, 1, &x);
   ADJOINT_LOW(tn_mul(back, x), 1, &x);
-  tn_value selected = tn_where(tn_gt(low, tn_const(b->graph, TN_F32, 0)), tn_cast(tn_square(x), TN_F32), low);
+  tn_value selected =
+      tn_where(tn_gt(low, tn_const(b->graph, TN_F32, 0)), tn_cast(tn_square(x), TN_F32), low);
   ADJOINT(selected, 1, &x); /* a mask of f32 panels must not reach f64 values */
   double one;
   tn_value s = tn_cast(tn_const(b->graph, TN_F64, 1 + 0x1p-24 + 0x1p-40), TN_F32);
@@ -392,17 +426,20 @@ static void casts_round_once(void **state) {
 /* Products by a matrix: plain loops, transposed weights, biases, no points; all by the law. */
 static void run_products(bench *b, size_t points) {
   enum { K = 5, M = 7 };
-  double *data = draw("x", points * K), *w = draw("W", K * M), *c = draw("c", M), *got = malloc(points * M * sizeof *got);
+  double *data = draw("x", points * K), *w = draw("W", K * M), *c = draw("c", M),
+         *got = malloc(points * M * sizeof *got);
   double u = tn_dtype_roundoff(b->dtype);
   tn_value x = bound(b, "x", b->dtype, tn_shape_batch(b->axis, K), points, data), leaves[3] = {x};
   tn_value W = leaves[1] = bound(b, "W", b->dtype, tn_shape_fixed(2, (size_t[]){K, M}), points, w);
   tn_value bias = leaves[2] = bound(b, "c", b->dtype, tn_shape_fixed(1, (size_t[]){M}), points, c);
-  tn_value y = tn_linear(x, W, bias, false), turned = tn_linear(x, tn_transpose(W, 0, 1), bias, true);
+  tn_value y = tn_linear(x, W, bias, false),
+           turned = tn_linear(x, tn_transpose(W, 0, 1), bias, true);
   numbers(y, points * M, got);
   for (size_t i = 0; i < points; ++i)
     for (size_t j = 0; j < M; ++j) {
       double want = c[j];
-      for (size_t q = 0; q < K; ++q) want += data[i * K + q] * w[q * M + j];
+      for (size_t q = 0; q < K; ++q)
+        want += data[i * K + q] * w[q * M + j];
       assert_true(fabs(got[i * M + j] - want) <= 2 * (K + 1) * (K + 1) * u);
     }
   double *other = malloc(points * M * sizeof *other);
@@ -417,7 +454,7 @@ static void run_products(bench *b, size_t points) {
   ADJOINT(tn_jet_outer(2, z, h), 3, leaves); /* a pair with points, one without */
   tn_value mixed_z[2] = {y, y}, mixed_h[2] = {x, tn_sum(W, 1)};
   ADJOINT(tn_jet_outer(2, mixed_z, mixed_h), 3, leaves); /* one operand without points */
-  tn_value rows = tn_transpose(W, 0, 1); /* [M, K] */
+  tn_value rows = tn_transpose(W, 0, 1);                 /* [M, K] */
   ADJOINT(tn_jet_outer(1, &rows, &rows), 3, leaves);
   free(data);
   free(w);
@@ -431,10 +468,12 @@ static void products_agree_with_loops(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(moves_over_points_are_exact),  cmocka_unit_test(moves_without_points_are_exact),
-      cmocka_unit_test(sums_over_points_agree),       cmocka_unit_test(masks_move_like_values),
-      cmocka_unit_test(joins_keep_their_parts_apart), cmocka_unit_test(casts_round_once),
-      cmocka_unit_test(products_agree_with_loops)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(moves_over_points_are_exact),
+                                     cmocka_unit_test(moves_without_points_are_exact),
+                                     cmocka_unit_test(sums_over_points_agree),
+                                     cmocka_unit_test(masks_move_like_values),
+                                     cmocka_unit_test(joins_keep_their_parts_apart),
+                                     cmocka_unit_test(casts_round_once),
+                                     cmocka_unit_test(products_agree_with_loops)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,13 +14,15 @@ static int run(const cli_command *self, int argc, char **argv) {
   };
   const char *words[256];
   size_t n = 0;
-  if (argc > 256) return cli_failed(TN_FAIL(TN_EINPUT, "pinn eval: more than 256 words"));
-  int status = cli_start(self, options,
-                         "Expressions are those of the problem file: u, u_xx, u_t + u*u_x - nu*u_xx, the\n"
-                         "names of its definitions. CSV columns: the coordinates, then the expressions.\n",
-                         argc, argv, 2, 256, "RESULT (an out folder or its result.h5) or an expression",
-                         words, &n);
-  if (status >= 0) return status;
+  if (argc > 256)
+    return cli_failed(TN_FAIL(TN_EINPUT, "pinn eval: more than 256 words"));
+  int status = cli_start(
+      self, options,
+      "Expressions are those of the problem file: u, u_xx, u_t + u*u_x - nu*u_xx, the\n"
+      "names of its definitions. CSV columns: the coordinates, then the expressions.\n",
+      argc, argv, 2, 256, "RESULT (an out folder or its result.h5) or an expression", words, &n);
+  if (status >= 0)
+    return status;
   eval.result = words[0];
   eval.n_expressions = n - 1;
   eval.expressions = words + 1;

@@ -13,16 +13,20 @@ static int run(const cli_command *self, int argc, char **argv) {
   };
   const char *words[64];
   size_t n = 0;
-  if (argc > 64) argc = 64;
+  if (argc > 64)
+    argc = 64;
   int status = cli_start(self, options, NULL, argc, argv, 0, 1, "", words, &n);
-  if (status >= 0) return status;
+  if (status >= 0)
+    return status;
   if (markdown + schema + (n > 0) > 1)
-    return cli_failed(TN_FAIL(TN_EINPUT, "pinn keys: TABLE, --markdown and --schema exclude each other"));
+    return cli_failed(
+        TN_FAIL(TN_EINPUT, "pinn keys: TABLE, --markdown and --schema exclude each other"));
   tn_status done = markdown ? pn_keys_markdown(stdout)
                    : schema ? pn_keys_schema(stdout)
                             : pn_keys_text(stdout, n > 0 ? words[0] : NULL);
   return done == TN_OK ? 0 : cli_failed(done);
 }
 
-const cli_command cli_keys = {"keys", "[TABLE] [--markdown | --schema]",
-                              "Help on the keys of the problem file, or of one table of it (`stage`).", run};
+const cli_command cli_keys = {
+    "keys", "[TABLE] [--markdown | --schema]",
+    "Help on the keys of the problem file, or of one table of it (`stage`).", run};

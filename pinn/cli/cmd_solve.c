@@ -1,4 +1,5 @@
-/* cmd_solve.c: `pinn solve`: trains a problem. Arguments, signals and exit status; pinn/solve.c does it. */
+/* cmd_solve.c: `pinn solve`: trains a problem. Arguments, signals and exit status; pinn/solve.c
+ * does it. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,10 +9,12 @@
 #include "pinn/cli/options.h"
 #include "pinn/pinn.h"
 
-/* The first signal asks for a stop at the next step, after a save; the second ends the process at once. */
+/* The first signal asks for a stop at the next step, after a save; the second ends the process at
+ * once. */
 static void on_signal(int number) {
   static volatile sig_atomic_t seen = 0;
-  if (seen++ > 0) _exit(128 + number);
+  if (seen++ > 0)
+    _exit(128 + number);
   pn_request_stop(number);
 }
 
@@ -24,7 +27,8 @@ static void catch_signals(void) {
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i) {
     struct sigaction before;
     bool known = sigaction(numbers[i], NULL, &before) == 0;
-    if (known && numbers[i] == SIGHUP && before.sa_handler == SIG_IGN) continue; /* nohup */
+    if (known && numbers[i] == SIGHUP && before.sa_handler == SIG_IGN)
+      continue; /* nohup */
     (void)sigaction(numbers[i], &action, NULL);
   }
   (void)signal(SIGPIPE, SIG_IGN); /* a closed terminal must not lose a run */
@@ -32,7 +36,8 @@ static void catch_signals(void) {
 
 /* The command line as one text, words with other than plain characters in single quotes. */
 static tn_status command_line(int argc, char **argv, char **out) {
-  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:+@%";
+  static const char plain[] =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:+@%";
   size_t n = sizeof "pinn solve";
   for (int i = 0; i < argc; ++i)
     n += 4 * strlen(argv[i]) + 3;
@@ -43,7 +48,8 @@ static tn_status command_line(int argc, char **argv, char **out) {
     p += sprintf(p, quote ? " '" : " ");
     for (const char *c = argv[i]; *c != '\0'; ++c)
       p += *c == '\'' ? sprintf(p, "'\\''") : sprintf(p, "%c", *c);
-    if (quote) p += sprintf(p, "'");
+    if (quote)
+      p += sprintf(p, "'");
   }
   return TN_OK;
 }
@@ -51,28 +57,34 @@ static tn_status command_line(int argc, char **argv, char **out) {
 /* For tests and for impatient disks: seconds between two saves. */
 static tn_status save_interval(double *seconds) {
   const char *text = getenv("PINN_SAVE_SECONDS");
-  if (text == NULL || *text == '\0') return TN_OK;
+  if (text == NULL || *text == '\0')
+    return TN_OK;
   char *end = NULL;
   double x = strtod(text, &end);
   if (*end != '\0' || !(x > 0 && x < 1e9))
-    return TN_FAIL(TN_EINPUT, "PINN_SAVE_SECONDS is `%s`, expected a positive number of seconds", text);
+    return TN_FAIL(TN_EINPUT, "PINN_SAVE_SECONDS is `%s`, expected a positive number of seconds",
+                   text);
   *seconds = x;
   return TN_OK;
 }
 
 static tn_status check_device(const char *device) {
-  if (strcmp(device, "cpu") == 0) return TN_OK;
+  if (strcmp(device, "cpu") == 0)
+    return TN_OK;
   if (strcmp(device, "cuda") == 0) {
-    return TN_FAIL(TN_EENV, "--device cuda: this build has no CUDA backend; it runs on the CPU only "
-                            "(`--device cpu`)");
+    return TN_FAIL(TN_EENV,
+                   "--device cuda: this build has no CUDA backend; it runs on the CPU only "
+                   "(`--device cpu`)");
   }
   return TN_FAIL(TN_EINPUT, "pinn solve: --device is `%s`, expected cpu or cuda", device);
 }
 
-static const char more[] =
-    "Without --out the folder is FILE.out beside you, or the next free name. It holds result.h5 (weights\n"
-    "and all that --resume needs), summary.json and report.html. SIGINT, SIGTERM and SIGHUP save and stop;\n"
-    "a second signal stops at once. PINN_SAVE_SECONDS in the environment sets the time between saves (30).\n";
+static const char more[] = "Without --out the folder is FILE.out beside you, or the next free "
+                           "name. It holds result.h5 (weights\n"
+                           "and all that --resume needs), summary.json and report.html. SIGINT, "
+                           "SIGTERM and SIGHUP save and stop;\n"
+                           "a second signal stops at once. PINN_SAVE_SECONDS in the environment "
+                           "sets the time between saves (30).\n";
 
 static int run(const cli_command *self, int argc, char **argv) {
   pn_solve_options solve = {.device = "cpu"};
@@ -81,9 +93,11 @@ static int run(const cli_command *self, int argc, char **argv) {
   bool quiet = false;
   const cli_option options[] = {
       {"out", "DIR", CLI_TEXT, &solve.out, "folder for the results"},
-      {"set", "path=value", CLI_TEXTS, &sets, "change a key of the file, as `--set stage.1.steps=50`"},
+      {"set", "path=value", CLI_TEXTS, &sets,
+       "change a key of the file, as `--set stage.1.steps=50`"},
       {"device", "cpu|cuda", CLI_TEXT, &solve.device, "where to run (default cpu)"},
-      {"threads", "n", CLI_COUNT, &solve.threads, "threads (default: all cores the process may use)"},
+      {"threads", "n", CLI_COUNT, &solve.threads,
+       "threads (default: all cores the process may use)"},
       {"seed", "n", CLI_SEED, &seed, "of all random numbers (default: the file's, or 0)"},
       {"seconds", "s", CLI_REAL, &solve.seconds, "stop training after so long"},
       {"resume", NULL, CLI_FLAG, &solve.resume, "continue the run that the folder holds"},
@@ -95,15 +109,18 @@ static int run(const cli_command *self, int argc, char **argv) {
   char *command = NULL;
   size_t n = 0;
   pn_outcome outcome = PN_NOT_CONVERGED;
-  if (argc > 256) return cli_failed(TN_FAIL(TN_EINPUT, "pinn solve: more than 256 words"));
+  if (argc > 256)
+    return cli_failed(TN_FAIL(TN_EINPUT, "pinn solve: more than 256 words"));
   int status = cli_start(self, options, more, argc, argv, 1, 1, "the problem file", words, &n);
   if (status >= 0) {
     tn_free(&sets.text);
     return status;
   }
   tn_status done = check_device(solve.device);
-  if (done == TN_OK) done = save_interval(&solve.save_seconds);
-  if (done == TN_OK) done = command_line(argc, argv, &command);
+  if (done == TN_OK)
+    done = save_interval(&solve.save_seconds);
+  if (done == TN_OK)
+    done = command_line(argc, argv, &command);
   if (done == TN_OK) {
     solve.path = words[0];
     solve.n_overrides = sets.n;

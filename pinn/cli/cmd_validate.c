@@ -1,7 +1,8 @@
 /* cmd_validate.c: `pinn validate`: accuracy measured against arithmetic of multiple precision.
  *
  *   ops       every row of the op table: values and derivatives, rules, f64 and f32
- *   problem   the numbers of a training step of a problem: unknowns, derivatives, residuals, loss, gradients
+ *   problem   the numbers of a training step of a problem: unknowns, derivatives, residuals, loss,
+ * gradients
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,8 @@ static int deliver(const request *r, const vd_report *report, const char *title)
   char *text = NULL;
   int status = 0;
   tn_status done = vd_report_markdown(report, title, !r->all, &text);
-  if (done != TN_OK) return cli_failed(done);
+  if (done != TN_OK)
+    return cli_failed(done);
   status = cli_write(NULL, text);
   tn_free(&text);
   if (status == 0 && r->markdown != NULL) {
@@ -42,36 +44,45 @@ static int deliver(const request *r, const vd_report *report, const char *title)
 
 static int validate_ops(request *r) {
   vd_report *report = NULL;
-  if (r->points > 0) r->options.points = r->points;
-  if (r->seed.given) r->options.seed = r->seed.value;
+  if (r->points > 0)
+    r->options.points = r->points;
+  if (r->seed.given)
+    r->options.seed = r->seed.value;
   if (r->only != NULL && tn_op_find(r->only) == NULL) {
     return cli_failed(
-        TN_FAIL(TN_EINPUT, "pinn validate ops: there is no operation `%s`; `pinn ops` lists them", r->only));
+        TN_FAIL(TN_EINPUT, "pinn validate ops: there is no operation `%s`; `pinn ops` lists them",
+                r->only));
   }
   r->options.only = r->only;
   tn_status done = vd_report_new(&report);
-  if (done == TN_OK) done = vd_audit_rules(&r->options, report);
-  if (done == TN_OK) done = vd_audit_ops(&r->options, report);
+  if (done == TN_OK)
+    done = vd_audit_rules(&r->options, report);
+  if (done == TN_OK)
+    done = vd_audit_ops(&r->options, report);
   int status = done == TN_OK ? deliver(r, report, "Operations against MPFR") : cli_failed(done);
   vd_report_free(&report);
   return status;
 }
 
-static tn_status audit(const request *r, const pn_audit_set *set, tn_dtype dtype, vd_report *report) {
+static tn_status audit(const request *r, const pn_audit_set *set, tn_dtype dtype,
+                       vd_report *report) {
   vd_binding *bindings = NULL;
   const char **names = NULL;
   tn_status status = TN_NEW(set->n_leaves, &bindings);
-  if (status == TN_OK) status = TN_NEW(set->n_outputs, &names);
+  if (status == TN_OK)
+    status = TN_NEW(set->n_outputs, &names);
   for (size_t i = 0; status == TN_OK && i < set->n_leaves; ++i)
     bindings[i] = (vd_binding){set->leaves[i], set->buffers[i], set->numbers[i]};
   for (size_t i = 0; status == TN_OK && i < set->n_outputs; ++i)
     names[i] = set->names[i];
   if (status == TN_OK)
-    status = vd_audit_program(set->program, NULL, set->n_leaves, bindings, names, &r->options, report);
+    status =
+        vd_audit_program(set->program, NULL, set->n_leaves, bindings, names, &r->options, report);
   /* Formulas do not depend on the dtype that runs: the gradient's are judged once, in f64. */
   for (size_t i = 0; status == TN_OK && dtype == TN_F64 && i < set->n_gradients; ++i)
-    status = vd_audit_gradient(set->program, set->n_leaves, bindings, set->loss, set->first_gradient + i,
-                               set->leaves[i], set->names[set->first_gradient + i], &r->options, report);
+    status =
+        vd_audit_gradient(set->program, set->n_leaves, bindings, set->loss, set->first_gradient + i,
+                          set->leaves[i], set->names[set->first_gradient + i], &r->options, report);
   tn_free(&bindings);
   tn_free(&names);
   return status;
@@ -83,16 +94,21 @@ static int validate_problem(request *r, const char *path) {
   pn_audit_set *set = NULL;
   vd_report *report = NULL;
   char title[256];
-  if (r->seed.given) options.seed = r->options.seed = r->seed.value;
+  if (r->seed.given)
+    options.seed = r->options.seed = r->seed.value;
   if (r->dtype != NULL && strcmp(r->dtype, "f64") != 0 && strcmp(r->dtype, "f32") != 0) {
-    return cli_failed(
-        TN_FAIL(TN_EINPUT, "pinn validate problem: --dtype is `%s`, expected f64 or f32", r->dtype));
+    return cli_failed(TN_FAIL(
+        TN_EINPUT, "pinn validate problem: --dtype is `%s`, expected f64 or f32", r->dtype));
   }
   tn_status done = r->dtype != NULL ? tn_dtype_of_name(r->dtype, &options.dtype) : TN_OK;
-  if (done == TN_OK) done = pn_problem_load(path, r->sets.n, r->sets.text, &problem);
-  if (done == TN_OK) done = pn_audit_new(problem, &options, &set);
-  if (done == TN_OK) done = vd_report_new(&report);
-  if (done == TN_OK) done = audit(r, set, options.dtype, report);
+  if (done == TN_OK)
+    done = pn_problem_load(path, r->sets.n, r->sets.text, &problem);
+  if (done == TN_OK)
+    done = pn_audit_new(problem, &options, &set);
+  if (done == TN_OK)
+    done = vd_report_new(&report);
+  if (done == TN_OK)
+    done = audit(r, set, options.dtype, report);
   r->all = true;
   snprintf(title, sizeof title, "%.120s in %s, %s weights, against MPFR", path,
            tn_dtype_name(options.dtype), r->weights != NULL ? "trained" : "fresh");
@@ -106,10 +122,12 @@ static int validate_problem(request *r, const char *path) {
 static int run(const cli_command *self, int argc, char **argv) {
   request r = {.options = vd_options_default()};
   const cli_option options[] = {
-      {"points", "n", CLI_COUNT, &r.points, "random points a row (ops), or of each set (problem; 64)"},
+      {"points", "n", CLI_COUNT, &r.points,
+       "random points a row (ops), or of each set (problem; 64)"},
       {"seed", "n", CLI_SEED, &r.seed, "of the points and of fresh weights"},
       {"only", "NAME", CLI_TEXT, &r.only, "ops: one operation"},
-      {"weights", "RESULT", CLI_TEXT, &r.weights, "problem: trained weights, an out folder or result.h5"},
+      {"weights", "RESULT", CLI_TEXT, &r.weights,
+       "problem: trained weights, an out folder or result.h5"},
       {"dtype", "f64|f32", CLI_TEXT, &r.dtype, "problem: number format of the program (f64)"},
       {"set", "path=value", CLI_TEXTS, &r.sets, "problem: change a key of the file"},
       {"json", "FILE", CLI_TEXT, &r.json, "write every row as JSON"},
@@ -119,20 +137,25 @@ static int run(const cli_command *self, int argc, char **argv) {
   };
   const char *words[64];
   size_t n = 0;
-  if (argc > 64) argc = 64;
-  int status = cli_start(self, options, "Exit status: 1 if a row misses its bound.\n", argc, argv, 1, 2,
-                         "what to validate, `ops` or `problem FILE`,", words, &n);
+  if (argc > 64)
+    argc = 64;
+  int status = cli_start(self, options, "Exit status: 1 if a row misses its bound.\n", argc, argv,
+                         1, 2, "what to validate, `ops` or `problem FILE`,", words, &n);
   if (status < 0) {
-    if (strcmp(words[0], "ops") == 0 && n == 1) status = validate_ops(&r);
-    else if (strcmp(words[0], "problem") == 0 && n == 2) status = validate_problem(&r, words[1]);
+    if (strcmp(words[0], "ops") == 0 && n == 1)
+      status = validate_ops(&r);
+    else if (strcmp(words[0], "problem") == 0 && n == 2)
+      status = validate_problem(&r, words[1]);
     else
-      status = cli_failed(TN_FAIL(TN_EINPUT, "pinn validate: `%s%s%s`: expected `ops` or `problem FILE`",
-                                  words[0], n > 1 ? " " : "", n > 1 ? words[1] : ""));
+      status =
+          cli_failed(TN_FAIL(TN_EINPUT, "pinn validate: `%s%s%s`: expected `ops` or `problem FILE`",
+                             words[0], n > 1 ? " " : "", n > 1 ? words[1] : ""));
   }
   tn_free(&r.sets.text);
   return status;
 }
 
 const cli_command cli_validate = {
-    "validate", "ops | problem FILE [--weights RESULT] [--dtype f64|f32] [--points n] [--json FILE]",
+    "validate",
+    "ops | problem FILE [--weights RESULT] [--dtype f64|f32] [--points n] [--json FILE]",
     "Measures rounding errors and derivatives against arithmetic of multiple precision.", run};

@@ -1,8 +1,8 @@
 /* main.c: the program `pinn`: finds the command and hands over.
  *
- * Exit status of every command: 0 aim met, 1 ran and the aim missed, 2 bad input, 3 environment or files,
- * 4 a value that is not finite, 130 and 143 after SIGINT and SIGTERM (128 + the signal's number in general).
- * Errors go to stderr; what was asked for goes to stdout.
+ * Exit status of every command: 0 aim met, 1 ran and the aim missed, 2 bad input, 3 environment or
+ * files, 4 a value that is not finite, 130 and 143 after SIGINT and SIGTERM (128 + the signal's
+ * number in general). Errors go to stderr; what was asked for goes to stdout.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 #include "pinn/cli/options.h"
 #include "pinn/pinn.h"
 
-extern const cli_command cli_solve, cli_check, cli_eval, cli_keys, cli_ops, cli_validate, cli_doctor;
+extern const cli_command cli_solve, cli_check, cli_eval, cli_keys, cli_ops, cli_validate,
+    cli_doctor;
 static const cli_command *const commands[] = {&cli_solve, &cli_check, &cli_eval,  &cli_validate,
                                               &cli_keys,  &cli_ops,   &cli_doctor};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
@@ -21,9 +22,11 @@ static void usage(FILE *file) {
     const char *doc = commands[i]->doc;
     fprintf(file, "  %-10s %.*s\n", commands[i]->name, (int)strcspn(doc, "\n"), doc);
   }
-  fprintf(file, "\n`pinn COMMAND --help` says more; `pinn --version` prints the version.\n"
-                "Exit status: 0 aim met, 1 ran and missed, 2 bad input, 3 environment or files, 4 a value\n"
-                "that is not finite, 130 or 143 stopped by a signal.\n");
+  fprintf(
+      file,
+      "\n`pinn COMMAND --help` says more; `pinn --version` prints the version.\n"
+      "Exit status: 0 aim met, 1 ran and missed, 2 bad input, 3 environment or files, 4 a value\n"
+      "that is not finite, 130 or 143 stopped by a signal.\n");
 }
 
 static int unknown(const char *word) {
@@ -52,7 +55,8 @@ int main(int argc, char **argv) {
     usage(stderr);
     return 2;
   }
-  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+      strcmp(argv[1], "help") == 0) {
     usage(stdout);
     return finish(0);
   }

@@ -1,7 +1,7 @@
 /* options.c: reads the arguments of a command against its table of options.
  *
- * The same table parses and prints --help, so neither can forget an option. A number must be the whole word
- * and in range; a mistyped name is answered with the nearest one, by edit distance.
+ * The same table parses and prints --help, so neither can forget an option. A number must be the
+ * whole word and in range; a mistyped name is answered with the nearest one, by edit distance.
  */
 #include "pinn/cli/options.h"
 
@@ -16,7 +16,8 @@
 /* Levenshtein distance, for words below 40 bytes; longer ones count as far away. */
 static size_t distance(const char *a, const char *b) {
   size_t row[40], n = strlen(a), m = strlen(b);
-  if (n >= 40 || m >= 40) return 40;
+  if (n >= 40 || m >= 40)
+    return 40;
   for (size_t j = 0; j <= m; ++j)
     row[j] = j;
   for (size_t i = 1; i <= n; ++i) {
@@ -25,8 +26,10 @@ static size_t distance(const char *a, const char *b) {
     for (size_t j = 1; j <= m; ++j) {
       size_t best = corner + (a[i - 1] != b[j - 1]);
       corner = row[j];
-      if (row[j] + 1 < best) best = row[j] + 1;
-      if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+      if (row[j] + 1 < best)
+        best = row[j] + 1;
+      if (row[j - 1] + 1 < best)
+        best = row[j - 1] + 1;
       row[j] = best;
     }
   }
@@ -48,7 +51,8 @@ const char *cli_nearest(const char *word, size_t n, const char *const *names) {
 
 static const cli_option *find(const cli_option *options, const char *name, size_t length) {
   for (; options->name != NULL; ++options) {
-    if (strlen(options->name) == length && strncmp(options->name, name, length) == 0) return options;
+    if (strlen(options->name) == length && strncmp(options->name, name, length) == 0)
+      return options;
   }
   return NULL;
 }
@@ -65,18 +69,21 @@ static tn_status unknown(const cli_command *command, const cli_option *options, 
     return TN_FAIL(TN_EINPUT, "pinn %s: unknown option `%s`; `pinn %s --help` lists them",
                    command->name, word, command->name);
   }
-  return TN_FAIL(TN_EINPUT, "pinn %s: unknown option `%s`. Did you mean `--%s`?", command->name, word,
-                 nearest);
+  return TN_FAIL(TN_EINPUT, "pinn %s: unknown option `%s`. Did you mean `--%s`?", command->name,
+                 word, nearest);
 }
 
 /* A whole number of plain digits. */
 static bool whole(const char *text, uint64_t *out) {
   uint64_t x = 0;
-  if (*text == '\0') return false;
+  if (*text == '\0')
+    return false;
   for (; *text != '\0'; ++text) {
-    if (*text < '0' || *text > '9') return false;
+    if (*text < '0' || *text > '9')
+      return false;
     uint64_t digit = (uint64_t)(*text - '0');
-    if (x > (UINT64_MAX - digit) / 10) return false;
+    if (x > (UINT64_MAX - digit) / 10)
+      return false;
     x = 10 * x + digit;
   }
   *out = x;
@@ -88,7 +95,8 @@ static bool positive(const char *text, double *out) {
   char *end = NULL;
   errno = 0;
   double x = strtod(text, &end);
-  if (end == text || *end != '\0' || errno != 0 || !(x > 0) || isinf(x)) return false;
+  if (end == text || *end != '\0' || errno != 0 || !(x > 0) || isinf(x))
+    return false;
   *out = x;
   return true;
 }
@@ -96,8 +104,11 @@ static bool positive(const char *text, double *out) {
 static tn_status store(const cli_command *command, const cli_option *option, const char *value) {
   uint64_t number = 0;
   switch (option->kind) {
-  case CLI_FLAG: break;
-  case CLI_TEXT: *(const char **)option->target = value; return TN_OK;
+  case CLI_FLAG:
+    break;
+  case CLI_TEXT:
+    *(const char **)option->target = value;
+    return TN_OK;
   case CLI_TEXTS: {
     cli_texts *texts = option->target;
     TN_TRY(tn_grow(&texts->text, texts->n, texts->n + 1, sizeof *texts->text));
@@ -106,16 +117,16 @@ static tn_status store(const cli_command *command, const cli_option *option, con
   }
   case CLI_COUNT:
     if (!whole(value, &number) || number == 0 || number > SIZE_MAX) {
-      return TN_FAIL(TN_EINPUT, "pinn %s: --%s is `%s`, expected a whole number from 1", command->name,
-                     option->name, value);
+      return TN_FAIL(TN_EINPUT, "pinn %s: --%s is `%s`, expected a whole number from 1",
+                     command->name, option->name, value);
     }
     *(size_t *)option->target = (size_t)number;
     return TN_OK;
   case CLI_SEED: {
     cli_seed *seed = option->target;
     if (!whole(value, &seed->value)) {
-      return TN_FAIL(TN_EINPUT, "pinn %s: --%s is `%s`, expected a whole number from 0", command->name,
-                     option->name, value);
+      return TN_FAIL(TN_EINPUT, "pinn %s: --%s is `%s`, expected a whole number from 0",
+                     command->name, option->name, value);
     }
     seed->given = true;
     return TN_OK;
@@ -137,16 +148,18 @@ static tn_status take(const cli_command *command, const cli_option *options, int
   const char *word = argv[*i];
   size_t length = word[1] == '-' ? strcspn(word + 2, "=") : 0;
   const cli_option *option = length > 0 ? find(options, word + 2, length) : NULL;
-  if (option == NULL) return unknown(command, options, word);
+  if (option == NULL)
+    return unknown(command, options, word);
   bool joined = word[2 + length] == '=';
   if (option->kind == CLI_FLAG) {
     if (joined) {
-      return TN_FAIL(TN_EINPUT, "pinn %s: --%s takes no value, found `%s`", command->name, option->name,
-                     word);
+      return TN_FAIL(TN_EINPUT, "pinn %s: --%s takes no value, found `%s`", command->name,
+                     option->name, word);
     }
     return store(command, option, NULL);
   }
-  if (joined) return store(command, option, word + 3 + length);
+  if (joined)
+    return store(command, option, word + 3 + length);
   if (*i + 1 >= argc) {
     return TN_FAIL(TN_EINPUT, "pinn %s: --%s needs a value: --%s %s", command->name, option->name,
                    option->name, option->value);
@@ -179,14 +192,16 @@ tn_status cli_parse(const cli_command *command, const cli_option *options, int a
 
 void cli_help(const cli_command *command, const cli_option *options, const char *more) {
   printf("usage: pinn %s %s\n\n%s\n", command->name, command->usage, command->doc);
-  if (options->name != NULL) putchar('\n');
+  if (options->name != NULL)
+    putchar('\n');
   for (const cli_option *o = options; o->name != NULL; ++o) {
     char left[64];
     snprintf(left, sizeof left, "--%s%s%s", o->name, o->value != NULL ? " " : "",
              o->value != NULL ? o->value : "");
     printf("  %-20s %s\n", left, o->doc);
   }
-  if (more != NULL) printf("\n%s", more);
+  if (more != NULL)
+    printf("\n%s", more);
 }
 
 int cli_start(const cli_command *command, const cli_option *options, const char *more, int argc,
@@ -194,14 +209,15 @@ int cli_start(const cli_command *command, const cli_option *options, const char 
               size_t *n_positionals) {
   bool help = false;
   tn_status status = cli_parse(command, options, argc, argv, positionals, n_positionals, &help);
-  if (status != TN_OK) return cli_failed(status);
+  if (status != TN_OK)
+    return cli_failed(status);
   if (help) {
     cli_help(command, options, more);
     return 0;
   }
   if (*n_positionals < least) {
-    return cli_failed(TN_FAIL(TN_EINPUT, "pinn %s: %s is missing\nusage: pinn %s %s", command->name, what,
-                              command->name, command->usage));
+    return cli_failed(TN_FAIL(TN_EINPUT, "pinn %s: %s is missing\nusage: pinn %s %s", command->name,
+                              what, command->name, command->usage));
   }
   if (*n_positionals > most) {
     return cli_failed(TN_FAIL(TN_EINPUT, "pinn %s: `%s` is one word too many\nusage: pinn %s %s",
@@ -212,14 +228,18 @@ int cli_start(const cli_command *command, const cli_option *options, const char 
 
 int cli_exit_status(tn_status status) {
   switch (status) {
-  case TN_OK: return 0;
+  case TN_OK:
+    return 0;
   case TN_EINPUT:
   case TN_EUNSUPPORTED:
   case TN_ERANGE:
   case TN_ESHAPE:
-  case TN_EDTYPE: return 2;
-  case TN_ENONFINITE: return PN_NONFINITE;
-  default: return 3;
+  case TN_EDTYPE:
+    return 2;
+  case TN_ENONFINITE:
+    return PN_NONFINITE;
+  default:
+    return 3;
   }
 }
 
@@ -230,11 +250,13 @@ int cli_failed(tn_status status) {
 
 int cli_write(const char *path, const char *text) {
   FILE *file = path != NULL ? fopen(path, "w") : stdout;
-  if (file == NULL) return cli_failed(TN_FAIL(TN_EIO, "%s: %s", path, strerror(errno)));
+  if (file == NULL)
+    return cli_failed(TN_FAIL(TN_EIO, "%s: %s", path, strerror(errno)));
   bool failed = fputs(text, file) == EOF;
   failed = fflush(file) != 0 || failed;
   int reason = errno;
-  if (path != NULL) failed = fclose(file) != 0 || failed;
+  if (path != NULL)
+    failed = fclose(file) != 0 || failed;
   if (failed) {
     return cli_failed(
         TN_FAIL(TN_EIO, "%s: %s", path != NULL ? path : "standard output", strerror(reason)));
