@@ -49,6 +49,11 @@ const pn_key_table *pn_key_table_find(const char *name) {
   return NULL;
 }
 
+/* `top` stands for the keys above the first table; users do not write it. */
+static bool names_a_table(const char *name) {
+  return strcmp(name, "top") != 0 && pn_key_table_find(name);
+}
+
 const char *pn_key_type_text(pn_key_type type) {
   switch (type) {
   case PN_TEXT:
@@ -150,8 +155,7 @@ static tn_status unknown_key(const pn_toml *node, const char *table, const char 
                              const pn_toml *parent) {
   const char *name = node->key;
   size_t width = strlen(name), n = 0;
-  if (((strcmp(name, "top") != 0 && pn_key_table_find(name)) || strcmp(name, "title") == 0) &&
-      strcmp(table, "top") != 0 &&
+  if ((names_a_table(name) || strcmp(name, "title") == 0) && strcmp(table, "top") != 0 &&
       parent->key_place.line && parent->place.line < node->key_place.line)
     return pn_fail_at(TN_EINPUT, node->key_place, width,
                       "`%s` is read as %s.%s because it stands below %s (line %zu). %s%s%s or move "
@@ -360,7 +364,7 @@ static tn_status check_named(pn_arena *arena, pn_toml *table, const char *name) 
       TN_TRY(check_value(entry, key, header));
       continue;
     }
-    bool known = pn_key_table_find(entry->key) || strcmp(entry->key, "title") == 0;
+    bool known = names_a_table(entry->key) || strcmp(entry->key, "title") == 0;
     bool odd = bare ? entry->kind == PN_TOML_TABLE || !has_type(entry, bare->type) : true;
     if (known && odd && table->place.line < entry->key_place.line)
       return unknown_key(entry, name, header, table);
@@ -397,7 +401,7 @@ static tn_status check_table(pn_arena *arena, pn_toml *v, const pn_key_table *t)
 tn_status pn_keys_check(pn_arena *arena, pn_toml *root) {
   for (size_t i = 0; i < root->n; ++i) {
     pn_toml *v = root->items[i];
-    const pn_key_table *t = strcmp(v->key, "top") == 0 ? NULL : pn_key_table_find(v->key);
+    const pn_key_table *t = names_a_table(v->key) ? pn_key_table_find(v->key) : NULL;
     if (t) {
       TN_TRY(check_table(arena, v, t));
       continue;

@@ -117,14 +117,78 @@ static void markdown_key(FILE *file, const pn_key *key) {
   fprintf(file, "%s |\n", key->available ? "" : " *Not in this version.*");
 }
 
+/* What stands before the tables on the page. */
+static const char markdown_head[] =
+    "# The problem file\n"
+    "\n"
+    "A problem is one TOML file (TOML 1.0, UTF-8). This page lists every table and key, from the "
+    "same\n"
+    "rows that the program checks files against: what is not listed is an error that names the "
+    "nearest\n"
+    "key, and what is listed as *not in this version* is refused at its place in the file. "
+    "Equations,\n"
+    "predicates and other expressions are strings in the [problem language](language.md); `pinn "
+    "keys\n"
+    "TABLE` prints one table of this page.\n"
+    "\n"
+    "A problem needs `[domain]`, `[unknowns]` and `[equations]`; everything else has a default, "
+    "and what\n"
+    "a run chooses is printed. Entries that you name (`[unknowns]`, `[conditions]`, ...) may be "
+    "written\n"
+    "in one line or as a table of their own, in any order; only the order of coordinates and of\n"
+    "`[[stage]]` matters. Where a table takes named entries, a bare value is short for the key in "
+    "bold:\n"
+    "`u = \"x, t\"` is `u = { of = \"x, t\" }`. A number may be written as an expression of "
+    "constants in a\n"
+    "string. `--set path=value` changes any key for one run, `--set stage.1.steps=500`.\n"
+    "\n"
+    "```toml\n"
+    "title = \"Heat in a rod\"\n"
+    "\n"
+    "[domain]\n"
+    "x = [0, 1]\n"
+    "t = [0, 1]\n"
+    "\n"
+    "[constants]\n"
+    "k = 0.2\n"
+    "\n"
+    "[unknowns]\n"
+    "u = \"x, t\"\n"
+    "\n"
+    "[equations]\n"
+    "heat = \"u_t = k*u_xx\"\n"
+    "\n"
+    "[conditions]\n"
+    "initial = { on = \"t = 0\", equation = \"u = sin(pi*x)\", hard = true }\n"
+    "ends    = { on = \"boundary\", equation = \"u = 0\", hard = true }\n"
+    "\n"
+    "[exact]\n"
+    "u = \"exp(-k*pi^2*t)*sin(pi*x)\"\n"
+    "\n"
+    "[accept]\n"
+    "error = 1e-3\n"
+    "\n"
+    "[network]\n"
+    "width = 16\n"
+    "depth = 2\n"
+    "activation = \"sin\"\n"
+    "\n"
+    "[[stage]]\n"
+    "optimizer = \"adam\"\n"
+    "steps = 500\n"
+    "\n"
+    "[[stage]]\n"
+    "optimizer = \"ssbroyden\"\n"
+    "steps = 1000\n"
+    "```\n";
+
 tn_status pn_keys_markdown(FILE *file) {
-  fprintf(file, "Where a table takes named entries, a bare value is short for the key in bold. A "
-                "number may be written as an expression string of constants.\n");
+  fputs(markdown_head, file);
   for (size_t i = 0; i < pn_key_table_count; ++i) {
     const pn_key_table *t = &pn_key_tables[i];
     char title[64];
     header(t, title, sizeof title);
-    fprintf(file, "\n### %s\n\n%s.%s\n\n| key | type | default | meaning |\n|---|---|---|---|\n",
+    fprintf(file, "\n## %s\n\n%s.%s\n\n| key | type | default | meaning |\n|---|---|---|---|\n",
             title, t->meaning, t->available ? "" : " *Not in this version.*");
     for (int own = 1; own >= 0; --own)
       for (size_t k = 0; k < pn_key_count; ++k)
