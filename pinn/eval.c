@@ -96,6 +96,9 @@ static tn_status grid_part(evaluation *e, const char *part, size_t length, size_
     TN_TRY(grid_number(e, field[1], (size_t)(field[2] - 1 - field[1]), hi));
     TN_TRY(grid_number(e, field[2], (size_t)(end - field[2]), &number));
   }
+  if (number == 1 && *lo != *hi)
+    return TN_FAIL(TN_EINPUT, "--grid: `%.*s`: one value cannot be both ends; write %s=value",
+                   (int)(end - part), part, e->problem->coordinates[*coordinate].name);
   if (!(number >= 1 && number <= 1e9) || number != floor(number))
     return TN_FAIL(TN_EINPUT, "--grid: `%.*s`: the number of values must be a whole number from 1",
                    (int)(end - part), part);
@@ -347,6 +350,8 @@ static tn_status check_options(const pn_eval_options *o) {
     return TN_FAIL(TN_EINPUT, "eval wants either --points FILE.csv or --grid x=from:to:number,...");
   if (o->out != NULL && !ends_in(o->out, ".csv") && !ends_in(o->out, ".h5"))
     return TN_FAIL(TN_EINPUT, "--out %s: the name must end in .csv or .h5", o->out);
+  if (o->out != NULL && strcmp(pn_path_name(o->out), "result.h5") == 0)
+    return TN_FAIL(TN_EINPUT, "--out %s: runs are called result.h5; choose another name", o->out);
   if (o->n_expressions == 0)
     return TN_FAIL(TN_EINPUT, "eval wants at least one expression");
   return TN_OK;

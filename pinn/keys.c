@@ -192,8 +192,10 @@ static tn_status unknown_key(const pn_toml *node, const char *table, const char 
 }
 
 static tn_status wrong_type(const pn_toml *node, const pn_key *key, const char *label) {
-  return pn_fail_at(TN_EINPUT, node->place, 1, "`%s` in %s takes %s, not %s", key->name, label,
-                    pn_key_type_text(key->type), pn_toml_kind_text(node->kind));
+  bool array = node->kind == PN_TOML_ARRAY; /* a list of the wrong things, or of too few */
+  return pn_fail_at(TN_EINPUT, node->place, 1, "`%s` in %s takes %s, not %s%s", key->name, label,
+                    pn_key_type_text(key->type), array && node->n > 0 ? "such " : "",
+                    array && node->n == 0 ? "an empty array" : pn_toml_kind_text(node->kind));
 }
 
 /* ---- Types ---------------------------------------------------------------------------------- */
@@ -410,6 +412,8 @@ tn_status pn_keys_check(pn_arena *arena, pn_toml *root) {
     if (!key)
       return unknown_key(v, "top", "the file", root);
     TN_TRY(check_value(v, key, "the file"));
+    if (strcmp(v->key, "format") == 0 && v->kind != PN_TOML_INTEGER)
+      return wrong_type(v, key, "the file");
     if (strcmp(v->key, "format") == 0 && v->integer != 1)
       return pn_fail_at(TN_EUNSUPPORTED, v->place, 1,
                         "format %lld: this version of pinn reads format 1", (long long)v->integer);

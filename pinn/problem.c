@@ -178,7 +178,10 @@ static tn_status read_ranges(pn_problem *p, const pn_toml *table) {
     double lo = 0, hi = 0;
     TN_TRY(read_end(p, range->items[0], c->name, &lo));
     TN_TRY(read_end(p, range->items[1], c->name, &hi));
-    if (!(lo < hi) || !isfinite(hi - lo))
+    if (lo < hi && !isfinite(hi - lo))
+      return pn_fail_at(TN_EINPUT, range->place, 1, "%s = [%g, %g] is too wide for a number",
+                        c->name, lo, hi);
+    if (!(lo < hi))
       return pn_fail_at(TN_EINPUT, range->place, 1,
                         "%s = [%g, %g]: the first number must be below the second", c->name, lo,
                         hi);

@@ -25,8 +25,8 @@ tn_status pn_read_tree(pn_problem *problem, const pn_toml *node, pn_expr **out) 
     return pn_parse_value(problem->arena, phrase, out);
   }
   if (!isfinite(node->number))
-    return pn_fail_at(TN_EINPUT, node->place, 1, "`%s` is %g; a finite number is asked for",
-                      node->key, node->number);
+    return pn_fail_at(TN_EINPUT, node->place, 1, "%s%s%s is %g; a finite number is asked for",
+                      QUOTED(node), node->number);
   pn_phrase *empty = NULL;
   TN_TRY(PN_TAKE(problem->arena, 1, &empty));
   *empty = (pn_phrase){"", node->place, false};
@@ -57,8 +57,9 @@ tn_status pn_read_count(pn_problem *problem, const pn_toml *node, const char *wo
     return TN_OK;
   TN_TRY(pn_read_number(problem, node, NULL, 0, &value));
   if (!(value >= 0 && value <= largest_count) || value != floor(value))
-    return pn_fail_at(TN_EINPUT, node->place, 1, "`%s` is %g; a whole number from 0 is asked for",
-                      node->key, value);
+    return pn_fail_at(TN_EINPUT, node->place, 1,
+                      "%s%s%s is %g; a whole number from 0 to 2^53 is asked for", QUOTED(node),
+                      value);
   *out = (size_t)value;
   return TN_OK;
 }

@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
 # ctest: labels=audit,training timeout=3000
 #
-# Solves the case files that tests/data/cases/values.txt lists, with the defaults (no network, points or stages in
-# the file) and a limit of SECONDS each, and compares values of the result with that table. Grade T3 or T2: where the
+# Solves the case files that tests/data/cases/values.txt lists, all with one small network and plan (PINN_TEST_PLAN=none:
+# with the defaults instead, which take minutes each), at most PINN_TEST_SECONDS seconds (120) each, and compares values
+# of the result with that table. Grade T3 or T2: where the
 # file has an exact solution the run must end with status 0 for accept.error = 1e-3 or 1e-2, and each value must be
 # right to ten times that (of 1, or of the value if larger: an error at a point may exceed its mean). Grade H: the run
 # may miss, but then its status is 1 and it says so. An argument runs only that case.
 set -u
 export LC_ALL=C
 cases=$SOURCE_DIR/tests/data/cases
-limit=${PINN_TEST_SECONDS:-60}
+limit=${PINN_TEST_SECONDS:-120}
+plan=(--set network.width=24 --set network.depth=2 --set 'network.activation="sin"' --set network.gain=2
+  --set points.interior=1024
+  --set 'stage=[{optimizer="adam", steps=300, rate=5e-3, schedule="cosine"}, {optimizer="ssbroyden", steps=3000}]')
+[ "${PINN_TEST_PLAN:-small}" != none ] || plan=()
 only=${1:-}
 good=0 total=0
 
@@ -24,7 +29,7 @@ solve() { # solve FILE GRADE: 0 if the exit status is as the grade asks
   [ "$2" = T3 ] && bound=1e-3
   local set=()
   if grep -q '^exact\|^\[exact\]' "$cases/$1.toml"; then set=(--set "accept.error=$bound"); fi
-  "$PINN" solve "$cases/$1.toml" --out "$1.out" --seed 1 --seconds "$limit" "${set[@]}" >"$1.txt" 2>&1 </dev/null
+  "$PINN" solve "$cases/$1.toml" --out "$1.out" --seed 1 --seconds "$limit" "${plan[@]}" "${set[@]}" >"$1.txt" 2>&1 </dev/null
   status=$?
   verdict=$(grep -E 'CONVERGED' "$1.txt" | tail -n 1)
   printf '%-20s %-3s status %d  %s\n' "$1" "$2" "$status" "$verdict"
