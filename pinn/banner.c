@@ -10,41 +10,22 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WIDTH = 80, LABEL = 11 };
+enum { LABEL = PN_LABEL };
 
-/* label in the first LABEL columns, then text broken at spaces, indented by `indent`. */
+static tn_status flush_text(FILE *out, pn_text *text) {
+  tn_status status = pn_text_status(text);
+  if (status == TN_OK && text->text != NULL)
+    fputs(text->text, out);
+  pn_text_free(text);
+  return status;
+}
+
 static void put_wrapped(FILE *out, const char *label, size_t indent, const char *text) {
-  size_t column = (size_t)fprintf(out, "%-*s", LABEL, label);
-  while (column < indent)
-    column += (size_t)fprintf(out, " ");
-  bool first = true;
-  while (*text != '\0') {
-    size_t n = strcspn(text, " \n");
-    if (!first && column + n + 1 > WIDTH && n > 0) {
-      fprintf(out, "\n%*s", (int)indent, "");
-      column = indent;
-      first = true;
-    }
-    if (n > 0) {
-      fprintf(out, "%s%.*s", first ? "" : " ", (int)n, text);
-      column += n + !first;
-      first = false;
-    }
-    text += n;
-    if (*text == '\n') {
-      fprintf(out, "\n%*s", (int)indent, "");
-      column = indent;
-      first = true;
-    }
-    if (*text != '\0')
-      ++text;
-    while (!first && *text == ' ') { /* several spaces stay together */
-      fputc(' ', out);
-      ++column;
-      ++text;
-    }
-  }
-  fputc('\n', out);
+  pn_text lines = {0};
+  pn_put_wrapped(&lines, label, indent, text);
+  if (lines.text != NULL)
+    fputs(lines.text, out);
+  pn_text_free(&lines);
 }
 
 static tn_status put_text(FILE *out, const char *label, pn_text *text) {
@@ -55,71 +36,6 @@ static tn_status put_text(FILE *out, const char *label, pn_text *text) {
 }
 
 /* ---- Before the first step ------------------------------------------------------------------- */
-
-/* One relation: name, text, where, and (at the right edge) a count of points or another word. */
-static void put_relation(FILE *out, const char *label, size_t name_width, const char *name,
-                         const char *text, const char *right) {
-  size_t indent = LABEL + name_width + 2, n = strlen(text), r = strlen(right);
-  if (indent + n + 2 + r <= WIDTH) {
-    fprintf(out, "%-*s%-*s  %s%*s\n", LABEL, label, (int)name_width, name, text,
-            (int)(r > 0 ? WIDTH - indent - n : 0), right);
-    return;
-  }
-  char head[96];
-  snprintf(head, sizeof head, "%-*s%-*s", LABEL, label, (int)name_width, name);
-  put_wrapped(out, head, indent, text);
-  if (r > 0)
-    fprintf(out, "%*s\n", WIDTH, right);
-}
-
-static tn_status put_term(pn_run *run, FILE *out, const char *label, const pn_term *term,
-                          size_t name_width) {
-  const pn_sites *sites = pn_training_sites(run->training);
-  for (size_t r = 0; r < term->n_relations; ++r) {
-    pn_expr *zero = NULL;
-    char *text = NULL, right[64] = "", number[32];
-    if (r > 0 && term->relations[r].whole == term->relations[r - 1].whole)
-      continue; /* of one vector */
-    TN_TRY(pn_zero_form(run->problem, &term->relations[r], &zero));
-    TN_TRY(pn_expr_print(run->problem->arena, zero, run->problem->coordinate_names, &text));
-    pn_text line = {0};
-    pn_put(&line, text);
-    if (term->region != NULL)
-      pn_putf(&line, "   %s %s", term->where == PN_ON ? "on" : "in", term->region);
-    if (r + 1 == term->n_relations || term->relations[r + 1].whole == term->relations[r].whole) {
-      if (pn_model_is_hard(run->model, term))
-        snprintf(right, sizeof right, "built in");
-      for (size_t m = 0; m < sites->n_terms; ++m) {
-        size_t points = pn_term_points(sites, m);
-        if (sites->terms[m].term == term)
-          snprintf(right, sizeof right, "%s point%s", pn_grouped(points, number),
-                   points == 1 ? "" : "s");
-      }
-    }
-    TN_TRY(pn_text_status(&line));
-    put_relation(out, r == 0 ? label : "", name_width, r == 0 ? term->name : "", line.text, right);
-    pn_text_free(&line);
-  }
-  return TN_OK;
-}
-
-static tn_status put_terms(pn_run *run, FILE *out) {
-  const pn_problem *p = run->problem;
-  size_t width = 8;
-  for (size_t i = 0; i < p->n_equations; ++i)
-    if (strlen(p->equations[i].name) > width)
-      width = strlen(p->equations[i].name);
-  for (size_t i = 0; i < p->n_conditions; ++i)
-    if (strlen(p->conditions[i].name) > width)
-      width = strlen(p->conditions[i].name);
-  if (width > 24)
-    width = 24;
-  for (size_t i = 0; i < p->n_equations; ++i)
-    TN_TRY(put_term(run, out, i == 0 ? "equation" : "", &p->equations[i], width));
-  for (size_t i = 0; i < p->n_conditions; ++i)
-    TN_TRY(put_term(run, out, i == 0 ? "condition" : "", &p->conditions[i], width));
-  return TN_OK;
-}
 
 static tn_status put_constants(const pn_run *run, FILE *out) {
   const pn_problem *p = run->problem;
@@ -230,12 +146,10 @@ tn_status pn_banner_start(pn_run *run, FILE *out) {
   TN_TRY(pn_text_status(&text));
   put_head(out, &text);
   pn_text_free(&text);
-  for (size_t i = 0; i < run->model->n_nets; ++i) {
-    pn_put_network(&text, run->model, &run->model->nets[i]);
-    pn_putf(&text, ", %s", pn_precision_name(run->model->dtype));
-    TN_TRY(put_text(out, i == 0 ? "network" : "", &text));
-  }
-  TN_TRY(put_terms(run, out));
+  tn_status status = pn_put_networks(&text, run->model);
+  if (status == TN_OK)
+    status = pn_put_terms(&text, run->model, pn_training_sites(run->training));
+  TN_TRY(status == TN_OK ? flush_text(out, &text) : status);
   TN_TRY(put_constants(run, out));
   pn_put_channels(&text, run->model, pn_loss_channels(pn_training_loss(run->training)));
   TN_TRY(put_text(out, "computes", &text));
@@ -333,8 +247,7 @@ static tn_status put_fresh(const pn_run *run, FILE *out) {
   char brief[24];
   for (size_t m = 0; m < r->n_terms; ++m) {
     pn_putf(&text, "%s%s %s", m > 0 ? ",  " : "",
-            pn_training_sites(run->training)->terms[m].term->name,
-            pn_brief(r->terms[m].relative, brief));
+            pn_training_checked(run->training, m)->name, pn_brief(r->terms[m].relative, brief));
   }
   pn_put(&text, "  (relative)");
   return r->n_terms > 0 ? put_text(out, "fresh pts", &text) : TN_OK;

@@ -11,10 +11,23 @@ tn_status pn_banner_start(pn_run *run, FILE *out) TN_MUST_USE;
 tn_status pn_banner_progress(pn_run *run, const pn_progress *progress, FILE *out) TN_MUST_USE;
 tn_status pn_banner_end(pn_run *run, FILE *out) TN_MUST_USE;
 
+/* ---- Lines shared with pinn check (lines.c) -------------------------------------------------- */
+
+enum { PN_WIDTH = 80, PN_LABEL = 11 };
+
+/* label in the first PN_LABEL columns, then text broken at spaces, indented by `indent`. */
+void pn_put_wrapped(pn_text *out, const char *label, size_t indent, const char *text);
+/* "u_t - k*u_xx = 0", in the arena. */
+tn_status pn_relation_text(pn_problem *problem, const pn_relation *relation,
+                           char **out) TN_MUST_USE;
+/* Every equation and condition, with where it holds and its points. */
+tn_status pn_put_terms(pn_text *out, const pn_model *model, const pn_sites *sites) TN_MUST_USE;
+tn_status pn_put_networks(pn_text *out, const pn_model *model) TN_MUST_USE;
+
 /* ---- Words shared with the report ------------------------------------------------------------ */
 
-/* The relation with everything on its left: lhs - rhs = 0 (inequalities and vectors as they are).
- * */
+/* The relation with everything on its left: lhs - rhs = 0, inequalities as they are. Of vectors the
+ * relation's component; as they are what needs a normal. */
 tn_status pn_zero_form(pn_problem *problem, const pn_relation *relation, pn_expr **out) TN_MUST_USE;
 /* "7.1e-4", "2.0e-2", "350", "0", "nan": two digits, short exponent. */
 const char *pn_brief(double x, char text[24]);

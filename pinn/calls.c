@@ -72,9 +72,24 @@ static tn_status call_argument(pn_naming *s, pn_expr *e, size_t i, bool keywords
   return TN_OK;
 }
 
+/* A network has no meaning beyond the range of a coordinate. Only numbers are known here; rounding
+ * (2*pi for 6.283185307179586) is let through. */
+static tn_status check_inside(const pn_naming *s, const pn_expr *value, size_t axis) {
+  const pn_coordinate *c = &s->problem->coordinates[axis];
+  double x = 0, slack = 1e-9 * (c->hi - c->lo);
+  if (c->periodic || !(c->lo < c->hi) || !pn_is_constant(value))
+    return TN_OK;
+  TN_TRY(pn_evaluate(s->problem, value, NULL, &x));
+  if (x >= c->lo - slack && x <= c->hi + slack)
+    return TN_OK;
+  return pn_expr_fail(TN_EINPUT, value, "%s = %g lies outside the domain, %s in [%g, %g]", c->name,
+                      x, c->name, c->lo, c->hi);
+}
+
 /* u(x=1), u(1, t), u_x(x=1): `inside` is the field or its derivative. */
 static tn_status make_at(pn_naming *s, pn_expr *e, pn_expr *inside, const size_t *of, size_t n_of) {
   bool keywords = e->args[0]->kind == PN_KEYWORD;
+  bool is_net = inside->kind == PN_NET || (inside->n > 0 && inside->args[0]->kind == PN_NET);
   if (!keywords && !of)
     return pn_expr_fail(TN_EINPUT, e, "`%s` is a definition: name the coordinate, as in %s(%s=...)",
                         e->name, e->name, s->problem->coordinates[0].name);
@@ -95,6 +110,8 @@ static tn_status make_at(pn_naming *s, pn_expr *e, pn_expr *inside, const size_t
     TN_TRY(pn_resolve(s, value));
     if (value->components != 1)
       return pn_expr_fail(TN_EINPUT, value, "a scalar is asked for here");
+    if (is_net || pn_expr_unknowns(s->problem, inside))
+      TN_TRY(check_inside(s, value, axes[n]));
     if (value->kind == PN_COORDINATE && value->index == axes[n])
       continue; /* t = t */
     if (value->height >= e->height)
@@ -232,8 +249,8 @@ static tn_status resolve_function(pn_naming *s, pn_expr *e) {
   if (!row.available)
     return pn_expr_fail(TN_EUNSUPPORTED, e, "`%s`: this version of pinn does not have it", e->name);
   char form[WORD];
-  snprintf(form, sizeof form, row.most > 9 ? "at least %zu arguments" : "%zu argument(s)",
-           row.least);
+  snprintf(form, sizeof form, row.most > row.least ? "%zu to %zu arguments" : "%zu argument(s)",
+           row.least, row.most);
   TN_TRY(count_arguments(e, row.least, row.most, form));
   for (size_t i = 0; i < e->n; ++i)
     TN_TRY(pn_resolve(s, e->args[i]));
@@ -266,8 +283,10 @@ tn_status pn_resolve_call(pn_naming *s, pn_expr *e) {
   if (strcmp(e->name, "where") == 0) {
     TN_TRY(count_arguments(e, 3, 3, "(predicate, value, other value)"));
     TN_TRY(pn_resolve_predicate(s, e->args[0]));
+    ++s->branch;
     TN_TRY(pn_resolve(s, e->args[1]));
     TN_TRY(pn_resolve(s, e->args[2]));
+    --s->branch;
     e->kind = PN_WHERE;
     return pn_set_components(s->problem, e);
   }

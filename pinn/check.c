@@ -70,7 +70,13 @@ static tn_status soft_model(pn_checking *c) {
 static tn_status run_steps(pn_checking *c) {
   TN_TRY(take_loader_warnings(c));
   TN_TRY(soft_model(c));
+  TN_TRY(pn_check_tables(c));
+  if (c->errors > 0)
+    return TN_OK; /* nothing can be evaluated */
   TN_TRY(pn_check_start(c));
+  TN_TRY(pn_check_reach(c));
+  if (c->errors > 0)
+    return TN_OK;
   TN_TRY(pn_check_exact(c));
   TN_TRY(pn_check_counts(c));
   TN_TRY(pn_check_flux(c));
@@ -157,7 +163,7 @@ static tn_status report(pn_checking *c, const pn_check_options *options) {
   if (status != TN_OK && status != TN_ENOMEM) /* a condition that cannot be hard, and the like */
     status = found_failure(c, NULL);
   TN_TRY(status);
-  if (options->at)
+  if (options->at && c->sites)
     TN_TRY(pn_check_at(c, options->at));
   put_findings(c, &c->out);
   pn_put(&c->out, "checked    ");

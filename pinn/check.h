@@ -137,6 +137,9 @@ typedef struct pn_failure {
 } pn_failure;
 
 tn_status pn_check_facts(pn_checking *c) TN_MUST_USE; /* check_facts.c: prints them */
+/* check_table.c: can every table be read; does it reach as far as it is used. */
+tn_status pn_check_tables(pn_checking *c) TN_MUST_USE;
+tn_status pn_check_reach(pn_checking *c) TN_MUST_USE;
 tn_status pn_check_exact(pn_checking *c) TN_MUST_USE; /* check_exact.c */
 /* check_repair.c: the single edit that lets the exact solution fit, as words ("With `u_yy` for `u_xy`
  * it leaves 3e-17"); NULL if none was found. *node: the part of the text that it replaces, or NULL. */

@@ -7,54 +7,14 @@
  *
  * (two a weight and channel forwards, twice that backwards) at 3 GFLOP/s a core.
  */
+#include "pinn/banner.h"
 #include "pinn/check.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_WIDTH = 10 };
-
-/* "8 192" */
-static const char *grouped(size_t n, char text[32]) {
-  char digits[32];
-  size_t length = (size_t)snprintf(digits, sizeof digits, "%zu", n), k = 0;
-  for (size_t i = 0; i < length && k + 2 < 32; ++i) {
-    if (i && (length - i) % 3 == 0)
-      text[k++] = ' ';
-    text[k++] = digits[i];
-  }
-  text[k] = '\0';
-  return text;
-}
-
 /* ---- Networks and orders -------------------------------------------------------------------------------- */
-
-static void put_unknown(pn_checking *c, size_t u) {
-  const pn_problem *p = c->problem;
-  pn_putf(&c->out, "%s(", p->unknowns[u].name);
-  for (size_t j = 0; j < p->unknowns[u].n_of; ++j)
-    pn_putf(&c->out, "%s%s", j ? ", " : "", p->coordinates[p->unknowns[u].of[j]].name);
-  pn_put(&c->out, ")");
-}
-
-static void put_networks(pn_checking *c, const pn_model *m) {
-  char number[32];
-  for (size_t i = 0; i < m->n_nets; ++i) {
-    const pn_net *net = &m->nets[i];
-    size_t weights = 0;
-    for (size_t b = 0; b < net->n_blocks; ++b)
-      weights += m->blocks[net->first_block + b].count;
-    pn_put(&c->out, i ? "           " : "network    ");
-    for (size_t k = 0; k < net->n_out; ++k) {
-      pn_put(&c->out, k ? ", " : "");
-      put_unknown(c, net->unknown[k]);
-    }
-    pn_putf(&c->out, "   %s %zu-%zux%zu-%zu, %s, %s weights, %s\n", net->options.kind, net->n_in,
-            net->options.width, net->options.depth, net->n_out, net->options.activation,
-            grouped(weights, number), m->dtype == TN_F32 ? "float32" : "float64");
-  }
-}
 
 /* An ansatz may differentiate the network once more than the equations show. */
 static tn_status put_orders(pn_checking *c) {
@@ -86,48 +46,30 @@ static size_t points_of(const pn_sites *sites, const pn_term *term) {
   return n;
 }
 
-static void put_term(pn_checking *c, const pn_sites *sites, const pn_term *t, const char *head) {
-  char number[32];
-  if (c->json) {
-    pn_json_object(c->json, NULL);
-    pn_json_string(c->json, "name", t->name);
-    pn_json_string(c->json, "kind", t->is_condition ? "condition" : "equation");
-    pn_json_string(c->json, "region", t->region);
-    pn_json_boolean(c->json, "hard", t->hard);
-    pn_json_integer(c->json, "points", (int64_t)points_of(sites, t));
-    pn_json_array(c->json, "relations");
-  }
-  for (size_t r = 0; r < t->n_relations; ++r) {
-    const char *text = pn_check_relation_text(c, &t->relations[r]);
-    if (c->json)
-      pn_json_string(c->json, NULL, text);
-    pn_putf(&c->out, "%-*s %-*s  %s", NAME_WIDTH, r ? "" : head, NAME_WIDTH, r ? "" : t->name,
-            text);
-    if (t->region)
-      pn_putf(&c->out, "   %s %s", t->where == PN_ON ? "on" : "in", t->region);
-    if (t->hard)
-      pn_put(&c->out, "   by construction");
-    else if (t->where != PN_INTEGRAL)
-      pn_putf(&c->out, "   %s point%s", grouped(points_of(sites, t), number),
-              points_of(sites, t) == 1 ? "" : "s");
-    pn_put(&c->out, "\n");
-  }
-  if (c->json) {
-    pn_json_end(c->json);
-    pn_json_end(c->json);
-  }
+static void put_term_json(pn_checking *c, const pn_sites *sites, const pn_term *t) {
+  pn_json_object(c->json, NULL);
+  pn_json_string(c->json, "name", t->name);
+  pn_json_string(c->json, "kind", t->is_condition ? "condition" : "equation");
+  pn_json_string(c->json, "region", t->region);
+  pn_json_boolean(c->json, "hard", t->hard);
+  pn_json_integer(c->json, "points", (int64_t)points_of(sites, t));
+  pn_json_array(c->json, "relations");
+  for (size_t r = 0; r < t->n_relations; ++r)
+    pn_json_string(c->json, NULL, pn_check_relation_text(c, &t->relations[r]));
+  pn_json_end(c->json);
+  pn_json_end(c->json);
 }
 
-static void put_terms(pn_checking *c, const pn_sites *sites) {
+static void put_terms_json(pn_checking *c, const pn_sites *sites) {
   const pn_problem *p = c->problem;
-  if (c->json)
-    pn_json_array(c->json, "terms");
+  if (!c->json)
+    return;
+  pn_json_array(c->json, "terms");
   for (size_t i = 0; i < p->n_equations; ++i)
-    put_term(c, sites, &p->equations[i], i ? "" : "equation");
+    put_term_json(c, sites, &p->equations[i]);
   for (size_t i = 0; i < p->n_conditions; ++i)
-    put_term(c, sites, &p->conditions[i], i ? "" : "condition");
-  if (c->json)
-    pn_json_end(c->json);
+    put_term_json(c, sites, &p->conditions[i]);
+  pn_json_end(c->json);
 }
 
 /* ---- Channels and cost ------------------------------------------------------------------------------------- */
@@ -165,29 +107,31 @@ static tn_status plan_channels(const pn_model *model, pn_sites *sites, plan *s) 
   return status;
 }
 
-static void put_channels(pn_checking *c, const ag_resolve_report *report) {
-  if (c->json)
-    pn_json_array(c->json, "channels");
+static void put_channels_json(pn_checking *c, const ag_resolve_report *report) {
+  if (!c->json)
+    return;
+  pn_json_array(c->json, "channels");
   for (size_t i = 0; i < report->n_groups && i < 32; ++i) {
     const ag_group_report *g = &report->group[i];
-    if (c->json) {
-      pn_json_object(c->json, NULL);
-      pn_json_string(c->json, "field", g->field);
-      pn_json_integer(c->json, "line", g->line);
-      pn_json_string(c->json, "labels", g->labels);
-      pn_json_integer(c->json, "channels", (int64_t)g->channels);
-      pn_json_end(c->json);
-    }
-    bool folded = strstr(g->labels, " + ") || strstr(g->labels, " - "), again = false;
-    for (size_t k = 0; k < i; ++k)
-      again |= strcmp(report->group[k].labels, g->labels) == 0;
-    if (g->channels < 2 || again)
-      continue; /* values alone, or as above at other points */
-    pn_putf(&c->out, "computes   %s: %s   (%zu channels%s)\n", g->field, g->labels, g->channels,
-            folded ? ", terms that enter linearly in one" : "");
-  }
-  if (c->json)
+    pn_json_object(c->json, NULL);
+    pn_json_string(c->json, "field", g->field);
+    pn_json_integer(c->json, "line", g->line);
+    pn_json_string(c->json, "labels", g->labels);
+    pn_json_integer(c->json, "channels", (int64_t)g->channels);
     pn_json_end(c->json);
+  }
+  pn_json_end(c->json);
+}
+
+static tn_status put_channels(pn_checking *c, const pn_model *m, const ag_resolve_report *report) {
+  pn_text line = {0};
+  put_channels_json(c, report);
+  pn_put_channels(&line, m, report);
+  tn_status status = pn_text_status(&line);
+  if (status == TN_OK && line.n > 0)
+    pn_put_wrapped(&c->out, "computes", PN_LABEL, line.text);
+  pn_text_free(&line);
+  return status;
 }
 
 /* Groups come in no known order of sites: the largest stands for the interior, values for the rest. */
@@ -239,11 +183,12 @@ static tn_status hint_hard(pn_checking *c) {
 
 static tn_status put_facts(pn_checking *c, const pn_model *m, pn_sites *sites) {
   plan s = {0};
-  put_networks(c, m);
+  TN_TRY(pn_put_networks(&c->out, m));
   TN_TRY(put_orders(c));
-  put_terms(c, sites);
+  TN_TRY(pn_put_terms(&c->out, m, sites));
+  put_terms_json(c, sites);
   TN_TRY(plan_channels(m, sites, &s));
-  put_channels(c, &s.report);
+  TN_TRY(put_channels(c, m, &s.report));
   put_cost(c, m, sites, &s.report);
   return hint_hard(c);
 }

@@ -4,6 +4,7 @@
  * inside derivatives add, so (k*u_x)_x is of order 2. What stands at another place, u(x=1), has no order along
  * the coordinate that is fixed.
  */
+#include "pinn/banner.h"
 #include "pinn/check.h"
 
 #include <stdio.h>
@@ -124,19 +125,8 @@ tn_status pn_check_difference(pn_checking *c, const pn_relation *r, const pn_pie
 }
 
 const char *pn_check_relation_text(pn_checking *c, const pn_relation *r) {
-  const char *sign = r->op == PN_EQUAL ? "=" : r->op == PN_LESS_EQUAL ? "<=" : ">=";
-  pn_expr *pair[2] = {r->lhs, r->rhs}, *whole = r->lhs;
-  bool zero = r->rhs->kind == PN_NUMBER && r->rhs->number == 0;
   char *text = NULL;
-  if (r->lhs->components > 1 && r->lhs->kind == PN_TUPLE)
-    pair[0] = whole = r->lhs->args[r->component];
-  if (r->rhs->components > 1 && r->rhs->kind == PN_TUPLE)
-    pair[1] = r->rhs->args[r->component];
-  if (!zero && pn_expr_make(c->problem->arena, PN_SUBTRACT, NULL, 2, pair, &whole) != TN_OK)
-    return "?";
-  tn_status status =
-      pn_arena_format(c->problem->arena, &text, "%s %s 0", pn_check_text(c, whole), sign);
-  return status == TN_OK ? text : "?";
+  return pn_relation_text(c->problem, r, &text) == TN_OK ? text : "?";
 }
 
 bool pn_check_given(pn_checking *c, const pn_relation *r, const pn_piece *piece, size_t *unknown,

@@ -166,7 +166,9 @@ static tn_status evaluate(evaluation *v, const pn_expr *e, double *out) {
     return pn_expr_fail(TN_EINPUT, e, "the expression takes more than %d steps", MOST_NODES);
   --v->budget;
   TN_TRY(evaluate_node(v, e, out));
-  if (!isfinite(*out))
+  if (isnan(*out))
+    return pn_expr_fail(TN_EINPUT, e, "the value is not a number");
+  if (isinf(*out))
     return pn_expr_fail(TN_EINPUT, e, "the value is %g", *out);
   return TN_OK;
 }

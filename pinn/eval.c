@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pinn/files.h"
 #include "pinn/grid.h"
 #include "pinn/result.h"
 #include "pinn/table.h"

@@ -410,6 +410,11 @@ static tn_status primary(parser *p, bool in_predicate, pn_expr **out) {
 static tn_status power(parser *p, bool in_predicate, pn_expr **out) {
   size_t start = p->start;
   TN_TRY(primary(p, in_predicate, out));
+  pn_function function;
+  if ((*out)->kind == PN_NAME && (p->kind == NUMBER || p->kind == NAME) && !is_reserved_word(p) &&
+      pn_function_find((*out)->name, &function))
+    return fail(p, start, p->start + p->length - start, "a function needs brackets: write %s(%.*s)",
+                (*out)->name, (int)p->length, p->text + p->start);
   if (p->kind == NUMBER || p->kind == OPEN || (p->kind == NAME && !is_reserved_word(p)))
     return fail(p, start, p->start + p->length - start,
                 "a product needs its sign: write `*` between `%.*s` and `%.*s`",

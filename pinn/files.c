@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -99,6 +100,17 @@ static tn_status make_folders(const char *path, bool parents) {
 }
 
 tn_status pn_make_folder(const char *path) { return make_folders(path, false); }
+
+tn_status pn_lock_folder(const char *path, int *descriptor) {
+  *descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (*descriptor < 0)
+    return io_fail("open the folder", path);
+  if (flock(*descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+    return TN_OK;
+  (void)close(*descriptor);
+  *descriptor = -1;
+  return TN_FAIL(TN_EINPUT, "%s: another run is writing to this folder", path);
+}
 
 tn_status pn_next_free_folder(const char *path, char **out) {
   size_t n = strlen(path);

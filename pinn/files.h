@@ -33,6 +33,9 @@ const char *pn_path_name(const char *path);                         /* "b.c" of 
 
 /* Makes a folder and its parents; one that exists already is fine. */
 tn_status pn_make_folder(const char *path) TN_MUST_USE;
+/* Claims a folder for this process until the descriptor is closed; TN_EINPUT if another process has
+ * it. File systems without locks let everyone in. */
+tn_status pn_lock_folder(const char *path, int *descriptor) TN_MUST_USE;
 /* Makes the first of path, path-2, path-3, ... that does not exist (parents too) and gives its
  * name, owned. Two programs that ask at the same time get two folders. */
 tn_status pn_next_free_folder(const char *path, char **out) TN_MUST_USE;

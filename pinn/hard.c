@@ -11,7 +11,9 @@
  * with linear blends that are 1 on their end and 0 on the other. After its turn a coordinate's data hold
  * exactly; later turns leave them alone if the data agree where faces meet (g of one face, taken on the
  * other, is g of the other): then the gap that they interpolate is 0 there. Where data disagree the later
- * turn wins; conditions with wins = true come last.
+ * turn would win and the earlier condition be missed on its whole face, not only at the edge, because the
+ * blend carries the gap inwards. So hard data that disagree are refused, also when one of them has
+ * wins = true, which says who keeps a corner and cannot save the rest of the other's face.
  *
  * distance is the product over the coordinates of 4 (x - lo)(hi - x)/(hi - lo)^2 (both ends),
  * (x - lo)/(hi - lo) or (hi - x)/(hi - lo) (one end), ((t - t0)/(t1 - t0))^2 (value and velocity): at most
@@ -21,7 +23,11 @@
  */
 #include "pinn/lower.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "pinn/sobol.h"
 
 /* What is given at one end of a coordinate; value NULL: nothing. */
 typedef struct end {
@@ -34,7 +40,6 @@ typedef struct axis {
   size_t coordinate;
   end lo, hi;
   end velocity; /* of u_t at lo */
-  bool wins;
 } axis;
 
 struct pn_hard { /* the plan of one unknown */
@@ -45,6 +50,8 @@ typedef struct pn_hard plan;
 
 /* More axes with data would make too large a sum: it has 3^axes parts. */
 enum { MOST_AXES = 8 };
+
+static const tn_value NOTHING = {0}; /* stands for 0 */
 
 /* ---- Reading the conditions --------------------------------------------------------------------- */
 
@@ -185,7 +192,6 @@ static tn_status read_piece(pn_model *m, const pn_term *term, const pn_relation 
   if (velocity && !start)
     return refuse(term, u->name, "u_t can be exact at the start of the time only");
   axis *a = axis_of(&m->hard[unknown], c);
-  a->wins |= term->wins;
   return give(velocity ? &a->velocity : piece->side[0] < 0 ? &a->lo : &a->hi, term, u->name, data);
 }
 
@@ -199,10 +205,6 @@ static tn_status read_condition(pn_model *m, const pn_term *term) {
 }
 
 /* ---- Ordering and completing a plan -------------------------------------------------------------- */
-
-static bool before(const axis *a, const axis *b) {
-  return a->wins != b->wins ? b->wins : a->coordinate < b->coordinate;
-}
 
 static tn_status complete(const pn_unknown *u, plan *h) {
   for (size_t i = 0; i < h->n; ++i) {
@@ -220,11 +222,169 @@ static tn_status complete(const pn_unknown *u, plan *h) {
   for (size_t i = 1; i < h->n; ++i) {
     axis moved = h->axis[i];
     size_t k = i;
-    for (; k > 0 && before(&moved, &h->axis[k - 1]); --k)
+    for (; k > 0 && moved.coordinate < h->axis[k - 1].coordinate; --k)
       h->axis[k] = h->axis[k - 1];
     h->axis[k] = moved;
   }
   return TN_OK;
+}
+
+/* ---- Do the data agree where faces meet? -------------------------------------------------------- */
+
+enum { SAMPLES = 8 }; /* points of an edge */
+static const double agreement = 1e-9; /* of the largest datum seen on the two faces */
+
+/* Data are lowered into a graph of their own, in f64 whatever the model's format; the model's graph stays
+ * as it is. They contain no unknowns and no tables. */
+typedef struct audit {
+  pn_problem *problem;
+  pn_model shadow;
+  double points[SAMPLES * PN_MAX_COORDINATES]; /* all over the box */
+} audit;
+
+typedef struct face { /* an end of an axis, and what is asked there */
+  const axis *axis;
+  const end *end;
+  bool high;
+} face;
+
+static double end_of(const audit *a, const face *f, bool high) {
+  const pn_coordinate *c = &a->problem->coordinates[f->axis->coordinate];
+  return high ? c->hi : c->lo;
+}
+
+static tn_status data_framed(pn_frame *f, const void *what, tn_value *out) {
+  return pn_frame_lower(f, what, out);
+}
+
+/* The datum of a face at a point, or its derivative along `along` (PN_NONE: none); NaN where it cannot be
+ * known, as that of a mean. */
+static tn_status datum(audit *a, const face *at, size_t along, const double *point, double *out) {
+  pn_scope scope;
+  tn_value value = NOTHING;
+  *out = NAN;
+  TN_TRY(pn_scope_new(&a->shadow, "corner", NULL, 0, &scope));
+  pn_frame frame = pn_frame_of(&scope);
+  for (size_t c = 0; c < a->problem->n_coordinates; ++c)
+    pn_frame_set(&frame, c, pn_frame_number(&frame, point[c]));
+  double here = end_of(a, at, at->end->mirror ? !at->high : at->high);
+  pn_frame_set(&frame, at->axis->coordinate, pn_frame_number(&frame, here));
+  tn_status status = along == PN_NONE ? pn_frame_lower(&frame, at->end->value, &value)
+                                      : pn_frame_derivative(&frame, 1, &along, data_framed,
+                                                            at->end->value, &value);
+  pn_frame_done(&frame);
+  if (status == TN_OK && scope.mean)
+    return TN_OK;
+  if (status == TN_OK)
+    status = ag_resolve(a->shadow.graph, 1, &value, NULL, &value, NULL);
+  if (status == TN_OK)
+    status = tn_eval(1, &value);
+  if (status == TN_OK)
+    status = tn_read(value, 1, out);
+  if (at->end->mirror < 0)
+    *out = -*out;
+  return status;
+}
+
+static tn_status refuse_pair(const audit *a, size_t unknown, const face *x, const face *y, bool velocity,
+                             const double *point, const double *value) {
+  const pn_problem *p = a->problem;
+  const pn_unknown *u = &p->unknowns[unknown];
+  const pn_term *s = x->end->term, *t = y->end->term;
+  char where[256] = "", advice[320];
+  size_t used = 0;
+  for (size_t j = 0; j < u->n_of && used < sizeof where; ++j)
+    used += (size_t)snprintf(where + used, sizeof where - used, "%s%s = %.6g", j ? ", " : "",
+                             p->coordinates[u->of[j]].name, point[u->of[j]]);
+  snprintf(advice, sizeof advice, "Leave hard away from one of them");
+  if (s->wins != t->wins)
+    snprintf(advice, sizeof advice,
+             "wins = true of `%.60s` cannot help: `%.60s` would be missed on its whole face. Leave hard "
+             "away from `%.60s`",
+             s->wins ? s->name : t->name, s->wins ? t->name : s->name, s->wins ? t->name : s->name);
+  const char *quantity = velocity ? "_t" : "";
+  return pn_fail_at(TN_EINPUT, t->place, strlen(t->name),
+                    "hard conditions contradict each other: at %s `%s`%s says %s%s = %.9g, `%s`%s says "
+                    "%s%s = %.9g. %s",
+                    where, s->name, x->end->mirror ? " (by parity)" : "", u->name, quantity, value[0],
+                    t->name, y->end->mirror ? " (by parity)" : "", u->name, quantity, value[1], advice);
+}
+
+/* The largest |datum| of both faces at the samples. */
+static tn_status size_of_data(audit *a, const face *x, size_t along, const face *y, double *size) {
+  double value = 0;
+  for (size_t i = 0; i < SAMPLES; ++i) {
+    const double *point = &a->points[i * a->problem->n_coordinates];
+    TN_TRY(datum(a, x, along, point, &value));
+    *size = fmax(*size, fabs(value));
+    TN_TRY(datum(a, y, PN_NONE, point, &value));
+    *size = fmax(*size, fabs(value));
+  }
+  return TN_OK;
+}
+
+/* velocity: y gives u_t at the start of the time, so x is compared by its derivative there. */
+static tn_status compare(audit *a, size_t unknown, const face *x, const face *y, bool velocity) {
+  const pn_expr *g = x->end->value, *h = y->end->value;
+  size_t along = velocity ? y->axis->coordinate : PN_NONE;
+  double size = 0, value[2], point[PN_MAX_COORDINATES];
+  if (!g || !h || (g->kind == PN_NUMBER && h->kind == PN_NUMBER && g->number == 0 && h->number == 0))
+    return TN_OK;
+  TN_TRY(size_of_data(a, x, along, y, &size));
+  for (size_t i = 0; i < SAMPLES; ++i) {
+    size_t d = a->problem->n_coordinates;
+    memcpy(point, &a->points[i * d], d * sizeof *point);
+    point[x->axis->coordinate] = end_of(a, x, x->high);
+    point[y->axis->coordinate] = end_of(a, y, y->high);
+    TN_TRY(datum(a, x, along, point, &value[0]));
+    TN_TRY(datum(a, y, PN_NONE, point, &value[1]));
+    double gap = fabs(value[0] - value[1]);
+    if (isfinite(gap) && gap > agreement * fmax(size, fmax(fabs(value[0]), fabs(value[1]))))
+      return refuse_pair(a, unknown, x, y, velocity, point, value);
+  }
+  return TN_OK;
+}
+
+static tn_status compare_axes(audit *a, size_t unknown, const axis *x, const axis *y) {
+  for (int i = 0; i < 2; ++i) {
+    const face s = {x, i ? &x->hi : &x->lo, i}, r = {y, i ? &y->hi : &y->lo, i};
+    for (int k = 0; k < 2; ++k) {
+      const face t = {y, k ? &y->hi : &y->lo, k};
+      TN_TRY(compare(a, unknown, &s, &t, false));
+    }
+    const face start[] = {{x, &x->velocity, false}, {y, &y->velocity, false}};
+    TN_TRY(compare(a, unknown, &s, &start[1], true));
+    TN_TRY(compare(a, unknown, &r, &start[0], true));
+  }
+  return TN_OK;
+}
+
+static tn_status compare_all(audit *a, const plan *plans) {
+  for (size_t u = 0; u < a->problem->n_unknowns; ++u)
+    for (size_t i = 0; i < plans[u].n; ++i)
+      for (size_t k = i + 1; k < plans[u].n; ++k)
+        TN_TRY(compare_axes(a, u, &plans[u].axis[i], &plans[u].axis[k]));
+  return TN_OK;
+}
+
+static tn_status check_agreement(pn_model *model) {
+  pn_problem *p = model->problem;
+  audit a = {.problem = p, .shadow = *model};
+  bool needed = false;
+  for (size_t u = 0; u < p->n_unknowns; ++u)
+    needed |= model->hard[u].n > 1;
+  if (!needed)
+    return TN_OK;
+  TN_TRY(pn_sobol(p->n_coordinates, tn_stream_of(0, "corners"), 0, SAMPLES, a.points));
+  for (size_t i = 0; i < SAMPLES * p->n_coordinates; ++i) {
+    const pn_coordinate *c = &p->coordinates[i % p->n_coordinates];
+    a.points[i] = c->lo + (c->hi - c->lo) * a.points[i];
+  }
+  a.shadow.dtype = TN_F64;
+  TN_TRY(tn_graph_new(&a.shadow.graph));
+  tn_status status = compare_all(&a, model->hard);
+  tn_graph_free(&a.shadow.graph);
+  return status;
 }
 
 tn_status pn_hard_new(pn_model *model) {
@@ -235,7 +395,7 @@ tn_status pn_hard_new(pn_model *model) {
       TN_TRY(read_condition(model, &p->conditions[i]));
   for (size_t u = 0; u < p->n_unknowns; ++u)
     TN_TRY(complete(&p->unknowns[u], &model->hard[u]));
-  return TN_OK;
+  return check_agreement(model);
 }
 
 /* ---- The lift ----------------------------------------------------------------------------------- */
@@ -248,8 +408,6 @@ typedef struct partial {
 } partial;
 
 static tn_status lift(pn_frame *f, const partial *l, tn_value *out);
-
-static const tn_value NOTHING = {0};
 
 static tn_value plus(tn_value a, tn_value b) { return !a.graph ? b : !b.graph ? a : tn_add(a, b); }
 

@@ -194,8 +194,9 @@ static tn_status unknown_key(const pn_toml *node, const char *table, const char 
 static tn_status wrong_type(const pn_toml *node, const pn_key *key, const char *label) {
   bool array = node->kind == PN_TOML_ARRAY; /* a list of the wrong things, or of too few */
   return pn_fail_at(TN_EINPUT, node->place, 1, "`%s` in %s takes %s, not %s%s", key->name, label,
-                    pn_key_type_text(key->type), array && node->n > 0 ? "such " : "",
-                    array && node->n == 0 ? "an empty array" : pn_toml_kind_text(node->kind));
+                    pn_key_type_text(key->type), array && node->n > 0 ? "this " : "",
+                    array ? node->n > 0 ? "array" : "an empty array"
+                          : pn_toml_kind_text(node->kind));
 }
 
 /* ---- Types ---------------------------------------------------------------------------------- */

@@ -6,7 +6,12 @@
  *   rel_l2 = sqrt(sum (u - e)^2 / sum e^2),   linf = max |u - e|;   points where e is not finite
  *   are left out.
  *
- * Terms. Four times as many points as trained, of the same sites, from another stream. The
+ * Points run through the programs in blocks, so that memory does not grow with their number (exact
+ * solutions may hold hundreds of numbers a point); the sums are over all points in order.
+ *
+ * Terms. Four times as many points as trained, of the same sites, from another stream. Conditions
+ * met by construction are measured like all others, on sites of their own: they are promised, and
+ * a promise that fails must not pass as an answer. The
  * residual of a relation is measured by the size of its own terms, so that small units cannot make
  * a poor answer look good:
  *
@@ -22,17 +27,33 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GRID_1 = 10001, GRID_2X = 201, GRID_2Y = 101, SCATTER = 16384, MOST_PARTS = 24, FACTOR = 4 };
+enum { GRID_1 = 10001, GRID_2X = 201, GRID_2Y = 101, SCATTER = 16384, BLOCK = 1024 };
+enum { MOST_PARTS = 24, FACTOR = 4 };
 
 typedef struct group { /* unknowns of the same arguments */
   size_t n_of, of[PN_MAX_COORDINATES];
   size_t extent[2]; /* 0: scattered */
   pn_site points;
   pn_scope scope, exact;
+  size_t n;         /* unknowns */
+  size_t *unknown;  /* which */
+  size_t n_blocks;  /* of points */
+  pn_feed *block;   /* the points of each */
+  tn_program *program;
+  tn_exec *exec;
 } group;
 
-typedef struct check_row {   /* one relation at one site */
-  size_t m, r, site, output; /* output: F; then n_parts sums of squares */
+/* Terms that are checked together: those of the loss, or those met by construction. */
+typedef struct part {
+  pn_scopes *scopes;
+  pn_sites *sites; /* validation points */
+} part;
+
+enum { TRAINED, BUILT_IN, PARTS };
+
+typedef struct check_row { /* one relation at one site */
+  size_t part, m, r, site;
+  size_t output; /* F; then n_parts sums of squares */
   size_t n_parts;
   bool batched;
   bool part_batched[MOST_PARTS];
@@ -47,13 +68,14 @@ struct pn_metrics {
   group *groups;
   size_t *group_of; /* one an unknown */
   double **exact;   /* one an unknown; NULL without exact solution */
-  double *value;    /* scratch: the most points of a group */
-  pn_sites *sites;  /* validation points */
+  double *value;    /* scratch: points times unknowns of a group, the most of all */
+  part part[PARTS];
+  pn_sites *hard;   /* those of part[BUILT_IN] */
   size_t n_rows, n_outputs;
   check_row *rows;
-  pn_feed field_feed, check_feed;
-  tn_program *field_program, *check_program;
-  tn_exec *field_exec, *check_exec;
+  pn_feed check_feed;
+  tn_program *check_program;
+  tn_exec *check_exec;
   pn_weights_buffer theta;
 };
 
@@ -91,10 +113,12 @@ static tn_status make_group(pn_metrics *q, const pn_unknown *unknown, group *g) 
     g->points.free_ |= (uint32_t)1 << unknown->of[j];
   }
   const pn_draw draw = {.kind = PN_DRAW_CHECK, .seed = q->seed, .factor = 1};
+  TN_TRY(TN_NEW(problem->n_unknowns, &g->unknown));
   if (g->n_of <= 2)
     TN_TRY(grid_points(problem, g));
   else
     TN_TRY(pn_site_draw(pn_scopes_sites(q->scopes), &g->points, &draw, SCATTER));
+  g->n_blocks = (g->points.n + BLOCK - 1) / BLOCK;
   TN_TRY(pn_scope_new(q->model, "fields", NULL, g->points.free_, &g->scope));
   g->exact = g->scope;
   g->exact.exact = true;
@@ -118,8 +142,10 @@ static tn_status make_groups(pn_metrics *q) {
       ++q->n_groups;
       TN_TRY(make_group(q, &problem->unknowns[u], &q->groups[k]));
     }
+    group *g = &q->groups[k];
     q->group_of[u] = k;
-    most = q->groups[k].points.n > most ? q->groups[k].points.n : most;
+    g->unknown[g->n++] = u;
+    most = g->n * g->points.n > most ? g->n * g->points.n : most;
   }
   return TN_NEW(most, &q->value);
 }
@@ -132,64 +158,125 @@ static void spread(double *x, bool batched, size_t n) {
     x[i] = x[0];
 }
 
+static bool is_batched(tn_value value) {
+  tn_shape shape = tn_shape_of(value);
+  return tn_shape_batched(&shape);
+}
+
+static size_t in_block(const group *g, size_t k) {
+  size_t left = g->points.n - k * BLOCK;
+  return left < BLOCK ? left : BLOCK;
+}
+
+/* The points of a group as blocks of leaves of its scopes. */
+static tn_status feed_blocks(pn_metrics *q, group *g, const pn_scope *scope, pn_feed *block) {
+  for (size_t k = 0; k < g->n_blocks; ++k)
+    TN_TRY(pn_feed_site(&block[k], q->scopes, scope, &g->points, k * BLOCK, in_block(g, k)));
+  return TN_OK;
+}
+
+/* Values of one output of a program at all points of a group, block by block. */
+static tn_status run_exact(pn_metrics *q, group *g, tn_value value, pn_feed *block, double *out) {
+  tn_program *program = NULL;
+  tn_exec *exec = NULL;
+  bool batched = is_batched(value);
+  tn_status status = tn_compile(q->model->graph, 1, &value, &program);
+  if (status == TN_OK)
+    status = tn_exec_new(program, q->pool, &exec);
+  for (size_t k = 0; status == TN_OK && k < g->n_blocks; ++k) {
+    size_t n = in_block(g, k);
+    status = pn_feed_bind(&block[k], exec);
+    if (status == TN_OK)
+      status = tn_exec_run(exec);
+    if (status == TN_OK)
+      status = tn_exec_read(exec, 0, batched ? n : 1, out + k * BLOCK);
+    spread(out + k * BLOCK, batched, n);
+  }
+  tn_exec_free(&exec);
+  tn_program_free(&program);
+  return status;
+}
+
+static void clear_blocks(size_t n, pn_feed **block) {
+  for (size_t k = 0; *block && k < n; ++k)
+    pn_feed_clear(&(*block)[k]);
+  tn_free(block);
+}
+
 static tn_status evaluate_exact(pn_metrics *q, size_t u) {
   const pn_unknown *unknown = &q->model->problem->unknowns[u];
   group *g = &q->groups[q->group_of[u]];
   tn_value value = {0};
+  pn_feed *block = NULL;
   if (!unknown->exact)
     return TN_OK;
   TN_TRY(TN_NEW(g->points.n, &q->exact[u]));
   TN_TRY(pn_lower(&g->exact, unknown->exact, &value));
-  pn_feed feed = {0};
-  tn_status status = pn_feed_site(&feed, q->scopes, &g->exact, &g->points, 0, g->points.n);
-  if (status == TN_OK)
-    status = pn_feed_bind_graph(&feed);
+  TN_TRY(TN_NEW(g->n_blocks, &block));
+  tn_status status = feed_blocks(q, g, &g->exact, block); /* after lowering: tables are known */
   if (status == TN_OK)
     status = ag_resolve(q->model->graph, 1, &value, NULL, &value, NULL);
   if (status == TN_OK)
-    status = tn_eval(1, &value);
-  tn_shape shape = tn_shape_of(value);
-  bool batched = tn_shape_batched(&shape);
-  if (status == TN_OK)
-    status = tn_read(value, batched ? g->points.n : 1, q->exact[u]);
-  spread(q->exact[u], batched, g->points.n);
-  pn_feed_clear(&feed);
+    status = run_exact(q, g, value, block, q->exact[u]);
+  clear_blocks(g->n_blocks, &block);
   return status;
 }
 
-static tn_status compile_fields(pn_metrics *q) {
-  size_t n = q->model->problem->n_unknowns;
+static tn_status compile_fields(pn_metrics *q, group *g) {
   tn_value *values = NULL;
-  TN_TRY(TN_NEW(n, &values));
+  TN_TRY(TN_NEW(g->n, &values));
   tn_status status = TN_OK;
-  for (size_t u = 0; status == TN_OK && u < n; ++u)
-    status = pn_lower_unknown(&q->groups[q->group_of[u]].scope, u, &values[u]);
+  for (size_t k = 0; status == TN_OK && k < g->n; ++k)
+    status = pn_lower_unknown(&g->scope, g->unknown[k], &values[k]);
   if (status == TN_OK)
-    status = ag_resolve(q->model->graph, n, values, NULL, values, NULL);
+    status = ag_resolve(q->model->graph, g->n, values, NULL, values, NULL);
   if (status == TN_OK)
-    status = tn_compile(q->model->graph, n, values, &q->field_program);
+    status = tn_compile(q->model->graph, g->n, values, &g->program);
   if (status == TN_OK)
-    status = tn_exec_new(q->field_program, q->pool, &q->field_exec);
-  for (size_t k = 0; status == TN_OK && k < q->n_groups; ++k) {
-    group *g = &q->groups[k];
-    status = pn_feed_site(&q->field_feed, q->scopes, &g->scope, &g->points, 0, g->points.n);
-  }
+    status = tn_exec_new(g->program, q->pool, &g->exec);
   if (status == TN_OK)
-    status = pn_feed_bind(&q->field_feed, q->field_exec);
+    status = TN_NEW(g->n_blocks, &g->block);
+  if (status == TN_OK)
+    status = feed_blocks(q, g, &g->scope, g->block);
   tn_free(&values);
   return status;
 }
 
-static void compare(const pn_metrics *q, size_t u, pn_field_error *out) {
+/* values[k * points + i]: unknown k of the group at point i. */
+static tn_status evaluate_fields(pn_metrics *q, group *g, double *values) {
+  TN_TRY(pn_theta_bind(q->model, &q->theta, g->exec));
+  for (size_t b = 0; b < g->n_blocks; ++b) {
+    size_t n = in_block(g, b);
+    TN_TRY(pn_feed_bind(&g->block[b], g->exec));
+    TN_TRY(tn_exec_run(g->exec));
+    for (size_t k = 0; k < g->n; ++k) {
+      double *to = values + k * g->points.n + b * BLOCK;
+      tn_buffer *buffer = NULL;
+      TN_TRY(tn_exec_output(g->exec, k, &buffer));
+      size_t held = tn_buffer_count(buffer);
+      TN_TRY(tn_exec_read(g->exec, k, held, to));
+      spread(to, held == n, n);
+    }
+  }
+  return TN_OK;
+}
+
+/* Where the exact solution is known and no bound is asked for: beyond this no residual, however
+ * small beside large terms that cancel, makes an answer of it. */
+static const double wrong_answer = 0.1;
+
+static void compare(const pn_metrics *q, size_t u, const double *x, pn_field_error *out) {
   const pn_problem *problem = q->model->problem;
   const group *g = &q->groups[q->group_of[u]];
-  const double *x = q->value, *e = q->exact[u];
+  const double *e = q->exact[u];
   double error = 0, size = 0, square = 0;
   size_t worst = 0, n = 0;
   *out = (pn_field_error){.known = e != NULL,
                           .lowest = INFINITY,
                           .highest = -INFINITY,
                           .accept = problem->unknowns[u].accept};
+  if (e && isnan(out->accept))
+    out->accept = wrong_answer;
   for (size_t i = 0; i < g->points.n; ++i) {
     square += x[i] * x[i];
     out->lowest = fmin(out->lowest, x[i]);
@@ -215,16 +302,11 @@ static void compare(const pn_metrics *q, size_t u, pn_field_error *out) {
 
 tn_status pn_metrics_fields(pn_metrics *q, const double *theta, pn_field_error *errors) {
   TN_TRY(pn_theta_set(q->model, &q->theta, theta));
-  TN_TRY(pn_theta_bind(q->model, &q->theta, q->field_exec));
-  TN_TRY(tn_exec_run(q->field_exec));
-  for (size_t u = 0; u < q->model->problem->n_unknowns; ++u) {
-    tn_buffer *buffer = NULL;
-    size_t n = q->groups[q->group_of[u]].points.n;
-    TN_TRY(tn_exec_output(q->field_exec, u, &buffer));
-    size_t held = tn_buffer_count(buffer);
-    TN_TRY(tn_exec_read(q->field_exec, u, held, q->value));
-    spread(q->value, held == n, n);
-    compare(q, u, &errors[u]);
+  for (size_t i = 0; i < q->n_groups; ++i) {
+    group *g = &q->groups[i];
+    TN_TRY(evaluate_fields(q, g, q->value));
+    for (size_t k = 0; k < g->n; ++k)
+      compare(q, g->unknown[k], q->value + k * g->points.n, &errors[g->unknown[k]]);
   }
   return TN_OK;
 }
@@ -242,39 +324,37 @@ static tn_status push(value_list *list, tn_value value) {
   return TN_OK;
 }
 
-static tn_status add_row(pn_metrics *q, size_t m, size_t r, size_t site, value_list *list) {
-  const pn_relation *relation = &pn_scopes_sites(q->scopes)->terms[m].term->relations[r];
+static tn_status add_row(pn_metrics *q, size_t p, size_t m, size_t r, size_t site,
+                         value_list *list) {
+  pn_scopes *scopes = q->part[p].scopes;
+  const pn_relation *relation = &pn_scopes_sites(scopes)->terms[m].term->relations[r];
   pn_scope *scope = NULL;
   tn_value whole = {0}, values[MOST_PARTS] = {{0}};
   pn_expr *exprs[MOST_PARTS];
   int signs[MOST_PARTS];
   TN_TRY(tn_grow(&q->rows, q->n_rows, q->n_rows + 1, sizeof *q->rows));
   check_row *row = &q->rows[q->n_rows++];
+  row->part = p;
   row->m = m;
   row->r = r;
   row->site = site;
   row->output = list->n;
-  TN_TRY(pn_scopes_at(q->scopes, site, &scope));
+  TN_TRY(pn_scopes_at(scopes, site, &scope));
   TN_TRY(pn_lower_relation(scope, relation, &whole));
   TN_TRY(pn_lower_terms(scope, relation, MOST_PARTS, &row->n_parts, values, exprs, signs));
   TN_TRY(push(list, whole));
   for (size_t i = 0; i < row->n_parts; ++i)
     TN_TRY(push(list, values[i]));
-  return pn_scopes_mean(q->scopes, site);
+  return pn_scopes_mean(scopes, site);
 }
 
-static tn_status lower_checks(pn_metrics *q, value_list *list) {
-  const pn_sites *sites = pn_scopes_sites(q->scopes);
+static tn_status lower_checks(pn_metrics *q, size_t p, value_list *list) {
+  const pn_sites *sites = pn_scopes_sites(q->part[p].scopes);
   for (size_t m = 0; m < sites->n_terms; ++m)
     for (size_t r = 0; r < sites->terms[m].term->n_relations; ++r)
       for (size_t k = 0; k < sites->terms[m].n_sites; ++k)
-        TN_TRY(add_row(q, m, r, sites->terms[m].site[k], list));
+        TN_TRY(add_row(q, p, m, r, sites->terms[m].site[k], list));
   return TN_OK;
-}
-
-static bool is_batched(tn_value value) {
-  tn_shape shape = tn_shape_of(value);
-  return tn_shape_batched(&shape);
 }
 
 /* Residuals stay values, terms become sums of squares. */
@@ -300,20 +380,38 @@ static tn_status finish_checks(pn_metrics *q, value_list *list) {
   return status;
 }
 
+/* The conditions that the loss leaves out, beside those it has. */
+static tn_status make_parts(pn_metrics *q) {
+  const pn_problem *problem = q->model->problem;
+  bool *hard = NULL;
+  q->part[TRAINED].scopes = q->scopes;
+  TN_TRY(TN_NEW(problem->n_conditions, &hard));
+  for (size_t i = 0; i < problem->n_conditions; ++i)
+    hard[i] = pn_model_is_hard(q->model, &problem->conditions[i]);
+  tn_status status = pn_sites_beside(pn_scopes_sites(q->scopes), hard, &q->hard);
+  tn_free(&hard);
+  if (status == TN_OK)
+    status = pn_scopes_new(q->model, q->hard, &q->part[BUILT_IN].scopes);
+  q->part[BUILT_IN].sites = q->hard;
+  return status;
+}
+
 static tn_status compile_checks(pn_metrics *q) {
   value_list list = {0};
   TN_TRY(TN_NEW(0, &list.items));
   tn_status status = TN_NEW(0, &q->rows);
-  if (status == TN_OK)
-    status = lower_checks(q, &list);
+  for (size_t p = 0; status == TN_OK && p < PARTS; ++p)
+    status = lower_checks(q, p, &list);
   if (status == TN_OK)
     status = finish_checks(q, &list);
   tn_free(&list.items);
   TN_TRY(status);
   const pn_draw draw = {.kind = PN_DRAW_CHECK, .seed = q->seed, .factor = FACTOR};
-  TN_TRY(pn_sites_like(pn_scopes_sites(q->scopes), &q->sites));
-  TN_TRY(pn_sites_draw(q->sites, &draw));
-  TN_TRY(pn_feed_all(&q->check_feed, q->scopes, q->sites, 0, 0));
+  TN_TRY(pn_sites_like(pn_scopes_sites(q->scopes), &q->part[TRAINED].sites));
+  for (size_t p = 0; p < PARTS; ++p) {
+    TN_TRY(pn_sites_draw(q->part[p].sites, &draw));
+    TN_TRY(pn_feed_all(&q->check_feed, q->part[p].scopes, q->part[p].sites, 0, 0));
+  }
   return pn_feed_bind(&q->check_feed, q->check_exec);
 }
 
@@ -326,7 +424,7 @@ typedef struct tally {
 } tally;
 
 static tn_status tally_row(pn_metrics *q, const check_row *row, tally *t) {
-  const pn_site *site = &q->sites->sites[row->site];
+  const pn_site *site = &q->part[row->part].sites->sites[row->site];
   size_t n = row->batched ? site->n : 1;
   double *f = NULL, most = 0;
   TN_TRY(TN_NEW(n, &f));
@@ -350,10 +448,10 @@ static tn_status tally_row(pn_metrics *q, const check_row *row, tally *t) {
   return status;
 }
 
-static tn_status judge(pn_metrics *q, size_t m, size_t r, const tally *t, const double *sizes,
+static tn_status judge(pn_metrics *q, const check_row *row, const tally *t, const double *sizes,
                        pn_term_check *out) {
   double expected = 0, rms = sqrt(t->residual / t->count);
-  TN_TRY(pn_relation_size(q->scopes, m, r, sizes, &expected, NULL));
+  TN_TRY(pn_relation_size(q->part[row->part].scopes, row->m, row->r, sizes, &expected, NULL));
   double size = fmax(sqrt(t->terms / t->count), 0.1 * expected);
   if (t->parts < 2)
     size = expected;
@@ -369,6 +467,16 @@ static tn_status judge(pn_metrics *q, size_t m, size_t r, const tally *t, const 
   return TN_OK;
 }
 
+size_t pn_metrics_count(const pn_metrics *q) {
+  return q->part[TRAINED].sites->n_terms + q->part[BUILT_IN].sites->n_terms;
+}
+
+const pn_term *pn_metrics_term(const pn_metrics *q, size_t m) {
+  const pn_sites *trained = q->part[TRAINED].sites;
+  return m < trained->n_terms ? trained->terms[m].term
+                              : q->part[BUILT_IN].sites->terms[m - trained->n_terms].term;
+}
+
 tn_status pn_metrics_terms(pn_metrics *q, const double *theta, const pn_field_error *errors,
                            pn_term_check *checks) {
   const pn_problem *problem = q->model->problem;
@@ -380,18 +488,21 @@ tn_status pn_metrics_terms(pn_metrics *q, const double *theta, const pn_field_er
   for (size_t u = 0; u < problem->n_unknowns; ++u)
     sizes[u] =
         errors[u].rms > 0 && isfinite(errors[u].rms) ? errors[u].rms : q->model->unknown_scale[u];
-  for (size_t m = 0; m < q->sites->n_terms; ++m)
+  size_t n = pn_metrics_count(q), trained = q->part[TRAINED].sites->n_terms;
+  for (size_t m = 0; m < n; ++m)
     checks[m] = (pn_term_check){.relative = -1};
   tn_status status = TN_OK;
   for (size_t i = 0; status == TN_OK && i < q->n_rows;) {
+    const check_row *first = &q->rows[i];
     tally t = {.worst = -1};
-    size_t m = q->rows[i].m, r = q->rows[i].r;
-    for (; status == TN_OK && i < q->n_rows && q->rows[i].m == m && q->rows[i].r == r; ++i)
+    for (; status == TN_OK && i < q->n_rows && q->rows[i].part == first->part &&
+           q->rows[i].m == first->m && q->rows[i].r == first->r;
+         ++i)
       status = tally_row(q, &q->rows[i], &t);
     if (status == TN_OK)
-      status = judge(q, m, r, &t, sizes, &checks[m]);
+      status = judge(q, first, &t, sizes, &checks[first->part * trained + first->m]);
   }
-  for (size_t m = 0; m < q->sites->n_terms; ++m)
+  for (size_t m = 0; m < n; ++m)
     checks[m].accepted = checks[m].relative <= problem->accept_residual;
   tn_free(&sizes);
   return status;
@@ -406,7 +517,9 @@ static tn_status build(pn_metrics *q) {
   TN_TRY(make_groups(q));
   for (size_t u = 0; u < n; ++u)
     TN_TRY(evaluate_exact(q, u));
-  TN_TRY(compile_fields(q));
+  for (size_t k = 0; k < q->n_groups; ++k)
+    TN_TRY(compile_fields(q, &q->groups[k]));
+  TN_TRY(make_parts(q));
   return compile_checks(q);
 }
 
@@ -429,18 +542,23 @@ void pn_metrics_free(pn_metrics **metrics) {
   pn_metrics *q = *metrics;
   if (!q)
     return;
-  for (size_t k = 0; q->groups && k < q->n_groups; ++k)
-    pn_site_clear(&q->groups[k].points);
+  for (size_t k = 0; q->groups && k < q->n_groups; ++k) {
+    group *g = &q->groups[k];
+    tn_exec_free(&g->exec);
+    tn_program_free(&g->program);
+    clear_blocks(g->n_blocks, &g->block);
+    tn_free(&g->unknown);
+    pn_site_clear(&g->points);
+  }
   for (size_t u = 0; q->exact && u < q->model->problem->n_unknowns; ++u)
     tn_free(&q->exact[u]);
-  tn_exec_free(&q->field_exec);
   tn_exec_free(&q->check_exec);
-  tn_program_free(&q->field_program);
   tn_program_free(&q->check_program);
-  pn_feed_clear(&q->field_feed);
   pn_feed_clear(&q->check_feed);
   pn_theta_free(q->model, &q->theta);
-  pn_sites_free(&q->sites);
+  pn_scopes_free(&q->part[BUILT_IN].scopes);
+  pn_sites_free(&q->part[TRAINED].sites);
+  pn_sites_free(&q->hard);
   tn_free(&q->groups);
   tn_free(&q->group_of);
   tn_free(&q->exact);

@@ -19,7 +19,7 @@ typedef struct pn_field_error {
   bool accepted;               /* true if none is asked */
 } pn_field_error;
 
-/* Residual of one term on fresh points. */
+/* Residual of one term on fresh points. For a condition met by construction it is rounding. */
 typedef struct pn_term_check {
   double relative; /* rms of F over the size of its own terms, the worst relation */
   double rms;      /* of F in units of the file, of that relation */
@@ -31,14 +31,19 @@ typedef struct pn_term_check {
 typedef struct pn_metrics pn_metrics;
 
 /* A grid (1 or 2 coordinates) or Sobol points for every unknown, and validation points 4 times as
- * many as trained, of the same sites. model may be of any dtype. */
+ * many as trained, of the same sites; for conditions met by construction 4 times as many as they
+ * would have. The scopes and their sites are borrowed; the model may be of any dtype. */
 tn_status pn_metrics_new(pn_scopes *scopes, uint64_t seed, tn_pool *pool,
                          pn_metrics **out) TN_MUST_USE;
 void pn_metrics_free(pn_metrics **metrics);
 /* errors[problem->n_unknowns]; forward only. */
 tn_status pn_metrics_fields(pn_metrics *metrics, const double *theta,
                             pn_field_error *errors) TN_MUST_USE;
-/* checks[sites->n_terms]. The field errors of the same theta give the sizes of the unknowns. */
+/* How many terms are checked, and which: those of the sites, then the conditions met by construction,
+ * in the order of the file. */
+size_t pn_metrics_count(const pn_metrics *metrics);
+const pn_term *pn_metrics_term(const pn_metrics *metrics, size_t m);
+/* checks[pn_metrics_count]. The field errors of the same theta give the sizes of the unknowns. */
 tn_status pn_metrics_terms(pn_metrics *metrics, const double *theta, const pn_field_error *errors,
                            pn_term_check *checks) TN_MUST_USE;
 /* The grid of one unknown, for pictures and files: axes[j] values along each of its n_of

@@ -93,7 +93,7 @@ static void cut(const pn_problem *p, const char *text, pn_reading *now, size_t *
     ++*n;
     return;
   }
-  if (*n >= PN_MAX_READINGS || now->n_axes == PN_MAX_COORDINATES)
+  if (*n >= PN_MAX_READINGS || now->n_axes == PN_MOST_ORDER)
     return;
   for (size_t i = 0; i < p->n_coordinates; ++i) {
     size_t length = strlen(p->coordinates[i].name);
@@ -154,6 +154,13 @@ void pn_reading_text(const pn_problem *problem, const pn_reading *reading, char 
   snprintf(out, size, "%s", field_name(problem, reading->sort, reading->index));
   for (size_t i = 0; i < reading->n_axes; ++i)
     add(out, size, "_%s", problem->coordinates[reading->axes[i]].name);
+  pn_reading again[PN_MAX_READINGS];
+  if (pn_readings(problem, out, true, again) == 1)
+    return;
+  snprintf(out, size, "diff(%s", field_name(problem, reading->sort, reading->index));
+  for (size_t i = 0; i < reading->n_axes; ++i)
+    add(out, size, ", %s", problem->coordinates[reading->axes[i]].name);
+  add(out, size, ")");
 }
 
 /* ---- Declarations --------------------------------------------------------------------------- */
@@ -256,10 +263,10 @@ static const size_t *coordinates_of(const pn_problem *p, pn_sort sort, size_t in
   return NULL;
 }
 
-/* The bytes of `axes` that read as coordinates, taking the longest each time. */
-static size_t good_bytes(const pn_problem *p, const char *axes) {
+/* The bytes of `axes` that read as coordinates, taking the longest each time; *n of them. */
+static size_t good_bytes(const pn_problem *p, const char *axes, size_t *n) {
   size_t done = 0;
-  for (;;) {
+  for (*n = 0;; ++*n) {
     size_t longest = 0;
     for (size_t i = 0; i < p->n_coordinates; ++i) {
       size_t length = strlen(p->coordinates[i].name);
@@ -280,7 +287,10 @@ tn_status pn_no_coordinate(const pn_problem *problem, const pn_expr *expr, const
   size_t index = 0, n = 0;
   pn_sort sort = field ? pn_lookup(problem, field, &index) : PN_IS_NOTHING;
   const size_t *of = coordinates_of(problem, sort, index, &n);
-  size_t good = good_bytes(problem, axes), length = 1;
+  size_t order = 0, good = good_bytes(problem, axes, &order), length = 1;
+  if (!axes[good] && order > PN_MOST_ORDER)
+    return pn_expr_fail(TN_EINPUT, expr, "`%s` is a derivative of order %zu; the highest is %d",
+                        name, order, PN_MOST_ORDER);
   for (size_t i = 0; i < problem->n_coordinates; ++i) /* names of several letters: the whole part */
     if (strlen(problem->coordinates[i].name) > 1)
       length = strcspn(axes + good, "_");

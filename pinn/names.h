@@ -18,19 +18,22 @@ typedef enum pn_sort {
 const char *pn_sort_text(pn_sort sort); /* "a coordinate" */
 pn_sort pn_lookup(const pn_problem *problem, const char *name, size_t *index);
 
+/* The highest total order of a derivative: AG_MAX_ORDER, which the engine's tables end at. */
+enum { PN_MOST_ORDER = 12 };
+
 /* A name read as a derivative: field "_" coordinates. */
 typedef struct pn_reading {
   pn_sort sort; /* unknown, definition, table; PN_IS_NOTHING: net */
   size_t index;
   size_t n_axes;
-  size_t axes[PN_MAX_COORDINATES];
+  size_t axes[PN_MOST_ORDER];
 } pn_reading;
 
 enum { PN_MAX_READINGS = 8 };
 /* All ways (at most PN_MAX_READINGS) to read `name`; with_net also reads net_x. */
 size_t pn_readings(const pn_problem *problem, const char *name, bool with_net,
                    pn_reading out[PN_MAX_READINGS]);
-/* "u_xx", written without doubt: coordinates are separated. */
+/* "u_x_x", written without doubt: coordinates are separated; diff(u, xx) where that is not enough. */
 void pn_reading_text(const pn_problem *problem, const pn_reading *reading, char *out, size_t size);
 /* Splits "xx" or "r_theta" into coordinates, in every way; returns the number of ways. */
 size_t pn_split_axes(const pn_problem *problem, const char *text, pn_reading out[PN_MAX_READINGS]);
@@ -58,6 +61,7 @@ typedef struct pn_naming {
   pn_expr *const *actuals; /* resolved */
   size_t calls;            /* functions inside functions */
   size_t depth;            /* of the walk, so that it cannot exhaust the stack */
+  size_t branch;           /* inside branches of where: one that is not taken may have no value */
 } pn_naming;
 
 /* Resolves a tree in place and sets components. pn_resolve for values and relations. */

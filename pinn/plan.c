@@ -14,6 +14,7 @@
 enum { DENSE_UP_TO = 5000, ADAM_STEPS = 2000, NEWTON_STEPS = 10000 };
 
 static const double adam_rate = 1e-3;
+static const double adam_share = 0.15; /* of a limit in time; later steps bring more each */
 
 static const char *automatic(size_t i, size_t n_theta) {
   if (i == 0)
@@ -62,6 +63,11 @@ tn_status pn_plan_new(const pn_problem *problem, size_t n_theta, pn_plan *out) {
   if (status != TN_OK)
     pn_plan_free(out);
   return status;
+}
+
+void pn_plan_limit(pn_plan *plan, double seconds) {
+  if (plan->standard && seconds > 0)
+    plan->stages[0].stage.seconds = adam_share * seconds;
 }
 
 void pn_plan_free(pn_plan *plan) {

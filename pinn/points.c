@@ -1,7 +1,9 @@
 /* points.c: drawing the points at which a problem is asked to hold.
  *
- * Layout. Every piece of a condition is a site; an equation in the whole box shares the site
- * `interior` with all others of the same coordinates, so that their derivatives are computed once.
+ * Layout. Every piece of a condition is a site; an equation in the whole box shares its site with
+ * all others of the same coordinates, so that their derivatives are computed once: `interior` for
+ * the coordinates that equations have together, `interior:t` beside it for those that vary with t
+ * alone.
  * Counts by default:
  *
  *   interior    N = 2^k, the smallest with 2.5 P residuals in all, 1024 <= N <= 32768;
@@ -15,7 +17,8 @@
  *
  * Streams. A site's random numbers are keyed by (seed, what for, stage, round, key), and the key
  * is made of content: the term's name and what the piece fixes, by name. Order in the file changes
- * no bit.
+ * no bit. No two sites have one key: a name with a mark of keys in it gets its kind before it, and
+ * what is too long ends in a digest of all of it.
  *
  * Filters are met by rejection along one sequence, so what remains of a Sobol sequence is still
  * even.
@@ -26,7 +29,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pinn/files.h"
 #include "pinn/sobol.h"
+#include "pinn/text.h"
+
+static const char *const shared_key = "interior";
 
 enum { FEWEST = 1024, MOST = 32768, MEASURE_POINTS = 4096, FEWEST_TRIES = 1 << 16 };
 
@@ -70,12 +77,14 @@ static double relative_length(const pn_problem *problem, size_t coordinate) {
   return (c->hi - c->lo) / longest;
 }
 
+/* A term's name as the start of keys; alone: nothing follows it. */
+static void put_name(pn_text *key, const pn_term *term, bool alone) {
+  bool marked = strpbrk(term->name, ":=") || (alone && strcmp(term->name, shared_key) == 0);
+  pn_putf(key, "%s%s", !marked ? "" : term->is_condition ? "condition::" : "equation::", term->name);
+}
+
 /* "walls:t=0:x=-1": what a piece fixes, in the order of names. */
-static void key_of(const pn_problem *problem, const char *name, const pn_piece *piece, char *out,
-                   size_t size) {
-  size_t used = (size_t)snprintf(out, size, "%s", name);
-  if (!piece)
-    return;
+static void put_fixed(pn_text *key, const pn_problem *problem, const pn_piece *piece) {
   size_t order[PN_MAX_COORDINATES];
   for (size_t j = 0; j < piece->n_fixed; ++j) {
     size_t at = j;
@@ -87,16 +96,33 @@ static void key_of(const pn_problem *problem, const char *name, const pn_piece *
     }
     order[at] = j;
   }
-  for (size_t j = 0; j < piece->n_fixed && used < size; ++j)
-    used +=
-        (size_t)snprintf(out + used, size - used, ":%s=%.17g",
-                         problem->coordinates[piece->fixed[order[j]]].name, piece->value[order[j]]);
+  for (size_t j = 0; j < piece->n_fixed; ++j) {
+    char value[40];
+    snprintf(value, sizeof value, "%.17g", piece->value[order[j]]);
+    pn_putf(key, ":%s=%s", problem->coordinates[piece->fixed[order[j]]].name, value);
+  }
+}
+
+/* "interior", or "interior:t,x": the volume that all equations of these coordinates share. */
+static void put_shared(pn_text *key, const pn_sites *sites, uint32_t free_) {
+  const pn_coordinate *c = sites->problem->coordinates;
+  pn_put(key, shared_key);
+  const char *before = NULL; /* the last name put */
+  for (size_t left = free_ == sites->volume ? 0 : bits(free_); left > 0; --left) {
+    const char *next = NULL;
+    for (size_t i = 0; i < sites->problem->n_coordinates; ++i)
+      if ((free_ >> i & 1) && (!before || strcmp(c[i].name, before) > 0) &&
+          (!next || strcmp(c[i].name, next) < 0))
+        next = c[i].name;
+    pn_putf(key, "%c%s", before ? ',' : ':', next);
+    before = next;
+  }
 }
 
 /* The share of the box that the filter of a piece leaves, measured on its own stream. */
 static tn_status filter_share(const pn_sites *sites, const pn_site *site, double *share) {
   const pn_problem *problem = sites->problem;
-  char name[224];
+  char name[PN_SITE_KEY + 16];
   snprintf(name, sizeof name, "measure:%s", site->key);
   double *u = NULL, point[PN_MAX_COORDINATES];
   size_t f = bits(site->free_), held = 0;
@@ -128,14 +154,29 @@ static size_t find_site(const pn_sites *sites, const char *key, uint32_t free_) 
   return PN_NONE;
 }
 
-tn_status pn_sites_add(pn_sites *sites, const char *key, const pn_term *term, const pn_piece *piece,
+/* The key as a site holds it. */
+static void shorten(const char *key, char out[PN_SITE_KEY]) {
+  char digest[65];
+  size_t n = strlen(key);
+  memset(out, 0, PN_SITE_KEY);
+  if (n < PN_SITE_KEY) {
+    memcpy(out, key, n);
+    return;
+  }
+  pn_sha256_text(key, n, digest);
+  snprintf(out, PN_SITE_KEY, "%.*s~%.32s", PN_SITE_KEY - 34, key, digest);
+}
+
+tn_status pn_sites_add(pn_sites *sites, const char *full, const pn_term *term, const pn_piece *piece,
                        uint32_t free_, size_t wanted, size_t *out) {
+  char key[PN_SITE_KEY];
+  shorten(full, key);
   *out = find_site(sites, key, free_);
   if (*out != PN_NONE)
     return TN_OK;
   TN_TRY(tn_grow(&sites->sites, sites->n_sites, sites->n_sites + 1, sizeof *sites->sites));
   pn_site *site = &sites->sites[sites->n_sites];
-  snprintf(site->key, sizeof site->key, "%s", key);
+  memcpy(site->key, key, sizeof key);
   site->term = term;
   site->piece = piece;
   site->free_ = free_;
@@ -209,78 +250,118 @@ static void share_points(pn_sites *sites, const pn_term_sites *term, size_t tota
   }
 }
 
+/* The site of that key, which is used up. */
+static tn_status add_site(pn_sites *sites, pn_text *key, const pn_term *term, const pn_piece *piece,
+                          uint32_t free_, size_t wanted, size_t *out) {
+  tn_status status = pn_text_status(key);
+  if (status == TN_OK)
+    status = pn_sites_add(sites, key->text, term, piece, free_, wanted, out);
+  pn_text_free(key);
+  return status;
+}
+
 static tn_status add_volume(pn_sites *sites, const pn_term *term, pn_term_sites *out) {
   const pn_problem *problem = sites->problem;
   const pn_piece *piece = term->n_pieces ? &term->pieces[0] : NULL;
   bool own = term->points || term->is_condition || (piece && piece->filter);
+  pn_text key = {0};
   out->n_sites = 1;
   TN_TRY(TN_NEW(1, &out->site));
   uint32_t free_ = free_of(problem, term, piece);
   size_t wanted = term->points ? term->points : sites->interior;
-  return pn_sites_add(sites, own ? term->name : "interior", term, own ? piece : NULL, free_, wanted,
-                      &out->site[0]);
+  if (own)
+    put_name(&key, term, true);
+  else
+    put_shared(&key, sites, free_);
+  return add_site(sites, &key, term, own ? piece : NULL, free_, wanted, &out->site[0]);
 }
 
-static tn_status add_surface(pn_sites *sites, const pn_term *term, size_t dimensions,
-                             pn_term_sites *out) {
-  char key[160];
+static tn_status add_surface(pn_sites *sites, const pn_term *term, pn_term_sites *out) {
   size_t most_free = 0;
   out->n_sites = term->n_pieces;
   TN_TRY(TN_NEW(term->n_pieces, &out->site));
   for (size_t k = 0; k < term->n_pieces; ++k) {
     const pn_piece *piece = &term->pieces[k];
     uint32_t free_ = free_of(sites->problem, term, piece);
-    key_of(sites->problem, term->name, piece, key, sizeof key);
-    TN_TRY(pn_sites_add(sites, key, term, piece, free_, 1, &out->site[k]));
+    pn_text key = {0};
+    put_name(&key, term, false);
+    put_fixed(&key, sites->problem, piece);
+    TN_TRY(add_site(sites, &key, term, piece, free_, 1, &out->site[k]));
     if (bits(free_) > most_free)
       most_free = bits(free_);
   }
   size_t total =
-      term->points ? term->points : default_points(sites->interior, most_free, dimensions);
+      term->points ? term->points : default_points(sites->interior, most_free, bits(sites->volume));
   share_points(sites, out, total);
   return TN_OK;
 }
 
-static tn_status add_term(pn_sites *sites, const pn_term *term, size_t dimensions) {
+static tn_status add_term(pn_sites *sites, const pn_term *term) {
   pn_term_sites *out = &sites->terms[sites->n_terms++];
+  pn_text key = {0};
   out->term = term;
   if (term->where == PN_IN)
     return add_volume(sites, term, out);
   if (term->where == PN_ON)
-    return add_surface(sites, term, dimensions, out);
+    return add_surface(sites, term, out);
   out->n_sites = 1;
   TN_TRY(TN_NEW(1, &out->site));
-  return pn_sites_add(sites, term->name, term, NULL, 0, 1, &out->site[0]);
+  put_name(&key, term, true);
+  return add_site(sites, &key, term, NULL, 0, 1, &out->site[0]);
 }
 
 static tn_status lay_out(pn_sites *sites, size_t n_theta, const bool *skip) {
   const pn_problem *problem = sites->problem;
-  uint32_t volume = 0;
   for (size_t i = 0; i < problem->n_equations; ++i)
-    volume |= problem->equations[i].coordinates;
-  for (size_t i = 0; volume == 0 && i < problem->n_coordinates; ++i)
-    volume |= (uint32_t)1 << i;
-  size_t dimensions = bits(volume);
-  sites->interior = problem->points.interior ? problem->points.interior
-                                             : default_interior(problem, skip, n_theta, dimensions);
-  TN_TRY(TN_NEW(problem->n_equations + problem->n_conditions, &sites->terms));
+    sites->volume |= problem->equations[i].coordinates;
+  for (size_t i = 0; sites->volume == 0 && i < problem->n_coordinates; ++i)
+    sites->volume |= (uint32_t)1 << i;
+  sites->interior = problem->points.interior
+                        ? problem->points.interior
+                        : default_interior(problem, skip, n_theta, bits(sites->volume));
   for (size_t i = 0; i < problem->n_equations; ++i)
-    TN_TRY(add_term(sites, &problem->equations[i], dimensions));
+    TN_TRY(add_term(sites, &problem->equations[i]));
   for (size_t i = 0; i < problem->n_conditions; ++i)
     if (!skip || !skip[i])
-      TN_TRY(add_term(sites, &problem->conditions[i], dimensions));
+      TN_TRY(add_term(sites, &problem->conditions[i]));
   return TN_OK;
+}
+
+/* Sites without terms yet, with room for those of the whole problem. */
+static tn_status start_sites(const pn_problem *problem, pn_sites **out) {
+  TN_TRY(TN_NEW(1, out));
+  (*out)->problem = problem;
+  tn_status status = TN_NEW(0, &(*out)->sites);
+  if (status == TN_OK)
+    status = TN_NEW(problem->n_equations + problem->n_conditions, &(*out)->terms);
+  return status;
 }
 
 tn_status pn_sites_new(const pn_problem *problem, size_t n_theta, const bool *skip,
                        pn_sites **out) {
-  *out = NULL;
   pn_sites *sites = NULL;
-  TN_TRY(TN_NEW(1, &sites));
-  sites->problem = problem;
-  tn_status status = TN_NEW(0, &sites->sites);
+  *out = NULL;
+  tn_status status = start_sites(problem, &sites);
   if (status == TN_OK)
     status = lay_out(sites, n_theta, skip);
+  if (status != TN_OK)
+    pn_sites_free(&sites);
+  *out = sites;
+  return status;
+}
+
+tn_status pn_sites_beside(const pn_sites *like, const bool *chosen, pn_sites **out) {
+  const pn_problem *problem = like->problem;
+  pn_sites *sites = NULL;
+  *out = NULL;
+  tn_status status = start_sites(problem, &sites);
+  if (status == TN_OK) {
+    sites->interior = like->interior;
+    sites->volume = like->volume;
+  }
+  for (size_t i = 0; status == TN_OK && i < problem->n_conditions; ++i)
+    if (chosen[i])
+      status = add_term(sites, &problem->conditions[i]);
   if (status != TN_OK)
     pn_sites_free(&sites);
   *out = sites;
@@ -293,6 +374,7 @@ tn_status pn_sites_like(const pn_sites *like, pn_sites **out) {
   TN_TRY(TN_NEW(1, &sites));
   sites->problem = like->problem;
   sites->interior = like->interior;
+  sites->volume = like->volume;
   tn_status status = TN_NEW(like->n_terms, &sites->terms);
   if (status == TN_OK)
     status = TN_NEW(like->n_sites, &sites->sites);

@@ -11,8 +11,11 @@
 
 #include "pinn/problem.h"
 
+enum { PN_SITE_KEY = 160 };
+
 typedef struct pn_site {
-  char key[160];         /* name of its random stream: content, never a position in the file */
+  /* Name of its random stream: content, never a position in the file. Another one for every site. */
+  char key[PN_SITE_KEY];
   const pn_term *term;   /* its (first) user */
   const pn_piece *piece; /* NULL: the whole box; borrowed from the problem */
   uint32_t free_;        /* bit i: coordinate i varies and has a column */
@@ -36,6 +39,7 @@ typedef struct pn_sites {
   pn_term_sites *terms;
   size_t n_sites;
   pn_site *sites;
+  uint32_t volume; /* bit i: an equation varies along coordinate i; all if none varies */
   size_t interior; /* points of each equation, after defaults */
   size_t corners;  /* corner points that two or more conditions hold (corners = keep) */
 } pn_sites;
@@ -61,9 +65,13 @@ typedef struct pn_draw {
 tn_status pn_sites_new(const pn_problem *problem, size_t n_theta, const bool *skip,
                        pn_sites **out) TN_MUST_USE;
 void pn_sites_free(pn_sites **sites);
+/* Sites of the conditions with chosen[i] alone, with the numbers of points that they would have
+ * beside `like`. */
+tn_status pn_sites_beside(const pn_sites *like, const bool *chosen, pn_sites **out) TN_MUST_USE;
 /* The same layout without points. */
 tn_status pn_sites_like(const pn_sites *like, pn_sites **out) TN_MUST_USE;
-/* One more site (a mean over the volume). *out is its index. */
+/* One more site (a mean over the volume), or the one that has this key and these coordinates. A key
+ * that is too long is shortened. *out is its index. */
 tn_status pn_sites_add(pn_sites *sites, const char *key, const pn_term *term, const pn_piece *piece,
                        uint32_t free_, size_t wanted, size_t *out) TN_MUST_USE;
 

@@ -341,6 +341,20 @@ static tn_status add_conjunction(const work *w, const conjunction *c, const pn_e
   return TN_OK;
 }
 
+static bool names_boundary(const pn_expr *e) {
+  bool found = e->kind == PN_BOUNDARY;
+  for (size_t i = 0; i < e->n; ++i)
+    found |= names_boundary(e->args[i]);
+  return found;
+}
+
+static bool has_faces(const pn_problem *problem) {
+  for (size_t i = 0; i < problem->n_coordinates; ++i)
+    if (problem->coordinates[i].role == PN_SPACE && !problem->coordinates[i].periodic)
+      return true;
+  return false;
+}
+
 tn_status pn_pieces_on(pn_problem *problem, const char *condition, const pn_expr *predicate,
                        size_t *n, pn_piece **out) {
   work w = {problem, condition};
@@ -352,7 +366,11 @@ tn_status pn_pieces_on(pn_problem *problem, const char *condition, const pn_expr
   for (size_t i = 0; i < all.n; ++i)
     TN_TRY(add_conjunction(&w, &all.items[i], predicate, &found));
   if (found.n == 0)
-    return pn_expr_fail(TN_EINPUT, predicate, "condition `%s` selects no points", condition);
+    return pn_expr_fail(TN_EINPUT, predicate, "condition `%s` selects no points%s", condition,
+                        names_boundary(predicate) && !has_faces(problem)
+                            ? ": `boundary` is the faces of space coordinates, and none has any; "
+                              "a start is written t = 0"
+                            : "");
   *n = found.n;
   *out = found.items;
   return TN_OK;

@@ -10,6 +10,12 @@
 
 static const double largest_count = 9007199254740992.0; /* 2^53: beyond it doubles skip integers */
 
+/* What a number is called: its key in backticks, or, in a list, that it stands in one. */
+static const char *tick(const pn_toml *node) { return node->key[0] ? "`" : ""; }
+static const char *subject(const pn_toml *node) {
+  return node->key[0] ? node->key : "a number of the list";
+}
+
 tn_status pn_phrase_of(pn_problem *problem, const pn_toml *node, const pn_phrase **out) {
   pn_phrase *phrase = NULL;
   TN_TRY(PN_TAKE(problem->arena, 1, &phrase));
@@ -26,7 +32,7 @@ tn_status pn_read_tree(pn_problem *problem, const pn_toml *node, pn_expr **out) 
   }
   if (!isfinite(node->number))
     return pn_fail_at(TN_EINPUT, node->place, 1, "%s%s%s is %g; a finite number is asked for",
-                      QUOTED(node), node->number);
+                      tick(node), subject(node), tick(node), node->number);
   pn_phrase *empty = NULL;
   TN_TRY(PN_TAKE(problem->arena, 1, &empty));
   *empty = (pn_phrase){"", node->place, false};
@@ -58,8 +64,8 @@ tn_status pn_read_count(pn_problem *problem, const pn_toml *node, const char *wo
   TN_TRY(pn_read_number(problem, node, NULL, 0, &value));
   if (!(value >= 0 && value <= largest_count) || value != floor(value))
     return pn_fail_at(TN_EINPUT, node->place, 1,
-                      "%s%s%s is %g; a whole number from 0 to 2^53 is asked for", QUOTED(node),
-                      value);
+                      "%s%s%s is %g; a whole number from 0 to 2^53 is asked for", tick(node),
+                      subject(node), tick(node), value);
   *out = (size_t)value;
   return TN_OK;
 }

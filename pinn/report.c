@@ -300,14 +300,21 @@ static tn_status put_terms(pn_run *run, pn_report *report) {
                                         "rms",    "largest",        "at"};
   cells c = {0};
   for (size_t m = 0; m < r->n_terms; ++m) {
-    double weight = pn_loss_weight(loss, m);
+    bool trained = m < sites->n_terms; /* else met by construction: no part of the loss */
+    double weight = trained ? pn_loss_weight(loss, m) : 0;
     pn_text place = {0};
     pn_put_place(&place, run->problem, r->terms[m].place);
-    add(&c, sites->terms[m].term->name);
-    add_count(&c, pn_term_points(sites, m));
-    add_brief(&c, weighted[m] / weight);
-    add_brief(&c, weight);
-    add_brief(&c, weighted[m]);
+    add(&c, pn_training_checked(run->training, m)->name);
+    if (trained) {
+      add_count(&c, pn_term_points(sites, m));
+      add_brief(&c, weighted[m] / weight);
+      add_brief(&c, weight);
+      add_brief(&c, weighted[m]);
+    } else {
+      add(&c, "built in");
+      for (size_t k = 0; k < 3; ++k)
+        add(&c, "");
+    }
     add_brief(&c, r->terms[m].relative);
     add_brief(&c, r->terms[m].rms);
     add_brief(&c, r->terms[m].worst);

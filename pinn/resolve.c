@@ -249,7 +249,7 @@ tn_status pn_several_readings(const pn_problem *problem, const pn_expr *e, const
     pn_reading_text(problem, &readings[i], one, sizeof one);
     snprintf(list + used, sizeof list - used, "%s`%s`", i ? " or " : "", one);
   }
-  return pn_expr_fail(TN_EINPUT, e, "`%s` can be read as %s: write one of them", name, list);
+  return pn_expr_fail(TN_EINPUT, e, "`%s` can be read as %s: write one of these", name, list);
 }
 
 /* A field, at the point itself, as a node of its own below e. */
@@ -371,6 +371,23 @@ static tn_status resolve_node(pn_naming *s, pn_expr *e) {
   return pn_set_components(s->problem, e);
 }
 
+bool pn_is_constant(const pn_expr *e) {
+  bool fixed = e->kind == PN_NUMBER || e->kind == PN_CONSTANT_REF || e->kind == PN_BOUND;
+  bool folds = (e->kind >= PN_NEGATE && e->kind <= PN_POWER) ||
+               (e->kind == PN_FUNCTION && e->index != PN_FN_cole_hopf);
+  for (size_t i = 0; i < e->n && folds; ++i)
+    folds = pn_is_constant(e->args[i]);
+  return fixed || folds;
+}
+
+/* A power, quotient or function of constants has its value now, if it has one at all. */
+static tn_status check_constant(const pn_naming *s, const pn_expr *e) {
+  bool may_fail = e->kind == PN_POWER || e->kind == PN_DIVIDE || e->kind == PN_FUNCTION;
+  double value = 0;
+  return may_fail && !s->branch && pn_is_constant(e) ? pn_evaluate(s->problem, e, NULL, &value)
+                                                  : TN_OK;
+}
+
 /* The walk goes as deep as the tree, and functions put trees into trees: both are bounded here. */
 static tn_status resolve(pn_naming *s, pn_expr *e) {
   if (s->depth >= PN_MAX_HEIGHT)
@@ -380,6 +397,7 @@ static tn_status resolve(pn_naming *s, pn_expr *e) {
                         PN_MAX_HEIGHT);
   ++s->depth;
   TN_TRY(resolve_node(s, e));
+  TN_TRY(check_constant(s, e));
   --s->depth;
   e->height = 1;
   for (size_t i = 0; i < e->n; ++i)

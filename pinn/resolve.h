@@ -4,10 +4,10 @@
 
 #include "pinn/names.h"
 
-enum { PN_MOST_ORDER = 64 };
-
 /* "`u` is an unknown; a constant cannot use it" */
 tn_status pn_not_here(const pn_naming *scope, const pn_expr *e, const char *what);
+/* Made of numbers, constants and ends of ranges alone? */
+bool pn_is_constant(const pn_expr *e);
 /* "`u_xx` can be read as `u_x_x` or `u_xx`" */
 tn_status pn_several_readings(const pn_problem *problem, const pn_expr *e, const char *name,
                               const pn_reading *readings, size_t n);

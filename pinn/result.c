@@ -75,18 +75,13 @@ static tn_status put_problem(const pn_run *run, pn_store *store) {
 
 static tn_status put_run(const pn_run *run, pn_store *store, bool finished) {
   const pn_train_result *result = pn_training_result(run->training);
-  const pn_history *h = pn_training_history(run->training);
-  double step = h->n > 0 ? h->step[h->n - 1] : 0;
   TN_TRY(pn_store_integer(store, "run/seed", (int64_t)run->seed)); /* the same 64 bits */
   TN_TRY(pn_store_text(store, "run/precision", tn_dtype_name(run->model->dtype)));
   TN_TRY(pn_store_text(store, "run/command",
                        run->options->command != NULL ? run->options->command : ""));
   TN_TRY(pn_store_integer(store, "run/finished", finished));
-  if (finished) {
-    TN_TRY(pn_store_integer(store, "run/steps", (int64_t)result->steps));
-    return pn_store_number(store, "run/seconds", result->seconds);
-  }
-  return pn_store_integer(store, "run/steps", (int64_t)step);
+  TN_TRY(pn_store_integer(store, "run/steps", (int64_t)result->steps));
+  return finished ? pn_store_number(store, "run/seconds", result->seconds) : TN_OK;
 }
 
 static tn_status put_weights(const pn_run *run, pn_store *store) {

@@ -12,6 +12,7 @@ typedef struct pn_run {
   tn_pool *pool;
   pn_training *training;
   char *folder;    /* of the results; owned */
+  int lock;        /* the descriptor that keeps other runs out of it; -1: none */
   char sha256[65]; /* of the problem file's text */
   uint64_t seed;
   double limit;   /* seconds of training; 0: none */

@@ -85,8 +85,8 @@ tn_status pn_scopes_mean(pn_scopes *s, size_t site) {
   if (!scope || !scope->mean || s->mean[site] != PN_NONE)
     return TN_OK;
   pn_site *at = &s->sites->sites[site];
-  char key[160];
-  snprintf(key, sizeof key, "mean:%.140s", at->key);
+  char key[PN_SITE_KEY + 8];
+  snprintf(key, sizeof key, "mean:%s", at->key);
   return pn_sites_add(s->sites, key, at->term, NULL, free_bits(scope->mean), s->sites->interior,
                       &s->mean[site]);
 }
@@ -139,7 +139,8 @@ static tn_status add_table(pn_feed *feed, pn_scopes *s, size_t table, tn_value l
       const char *name = problem->coordinates[entry->of[0]].name;
       status = pn_fail_at(TN_EINPUT, entry->place, strlen(entry->name),
                           "table `%s` has no value at %s = %g, where `%s` needs it", entry->name,
-                          name, point[entry->of[0]], points->term->name);
+                          name, point[entry->of[0]],
+                          points->term ? points->term->name : "exact");
     }
   }
   if (status == TN_OK)

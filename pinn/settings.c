@@ -10,6 +10,11 @@
 /* "auto" in the file, or no key. */
 static const char *const automatic = "auto";
 
+/* Far beyond what can be trained; they turn slips of the pen into errors. */
+static const double most_width = 65536, most_depth = 1000, most_points = 2147483648.0,
+                    most_steps = 9007199254740992.0, most_grid_points = 1e8;
+static const size_t most_grid = 100000000;
+
 static tn_status positive(const pn_toml *node, double value) {
   if (!node || isnan(value) || value > 0)
     return TN_OK;
@@ -43,6 +48,20 @@ static tn_status read_count(pn_problem *p, const pn_toml *table, const char *key
   return pn_read_count(p, pn_toml_find(table, key), word, fallback, out);
 }
 
+/* A count from 1 to `most`. Inside the program 0 says that it chooses; the file says so by `word`,
+ * and a 0 in it is a mistake. */
+static tn_status read_amount(pn_problem *p, const pn_toml *table, const char *key, const char *word,
+                             double most, size_t *out) {
+  const pn_toml *node = pn_toml_find(table, key);
+  if (!node || (node->kind == PN_TOML_STRING && strcmp(node->string, word) == 0))
+    return TN_OK;
+  TN_TRY(pn_read_count(p, node, NULL, 0, out));
+  if (*out >= 1 && (double)*out <= most)
+    return TN_OK;
+  return pn_fail_at(TN_EINPUT, node->place, 1, "`%s` is %zu; expected \"%s\" or 1 to %.0f", key,
+                    *out, word, most);
+}
+
 tn_status pn_read_network(pn_problem *problem, const pn_toml *table, pn_network *n) {
   if (table)
     n->place = table->key_place;
@@ -51,9 +70,12 @@ tn_status pn_read_network(pn_problem *problem, const pn_toml *table, pn_network 
   n->factorised = pn_read_flag(pn_toml_find(table, "factorised"), n->factorised);
   n->from = pn_read_text(pn_toml_find(table, "from"), n->from);
   n->init = pn_read_text(pn_toml_find(table, "init"), n->init);
-  TN_TRY(read_count(problem, table, "width", automatic, n->width, &n->width));
-  TN_TRY(read_count(problem, table, "depth", automatic, n->depth, &n->depth));
+  TN_TRY(read_amount(problem, table, "width", automatic, most_width, &n->width));
+  TN_TRY(read_amount(problem, table, "depth", automatic, most_depth, &n->depth));
   TN_TRY(read_count(problem, table, "fourier", NULL, n->fourier, &n->fourier));
+  if ((double)n->fourier > most_width)
+    return pn_fail_at(TN_EINPUT, pn_toml_find(table, "fourier")->place, 1,
+                      "`fourier` is %zu; expected 0 to %.0f", n->fourier, most_width);
   return read_positive(problem, table, "gain", automatic, n->gain, &n->gain);
 }
 
@@ -62,12 +84,12 @@ static tn_status read_points(pn_problem *p, const pn_toml *table) {
   q->sampler = pn_read_text(pn_toml_find(table, "sampler"), "sobol");
   q->refine = pn_read_text(pn_toml_find(table, "refine"), "none");
   q->keep_corners = strcmp(pn_read_text(pn_toml_find(table, "corners"), "skip"), "keep") == 0;
-  TN_TRY(read_count(p, table, "interior", automatic, 0, &q->interior));
+  TN_TRY(read_amount(p, table, "interior", automatic, most_points, &q->interior));
   TN_TRY(read_count(p, table, "every", NULL, 500, &q->every));
   if (q->every == 0)
     return pn_fail_at(TN_EINPUT, pn_toml_find(table, "every")->place, 1,
                       "`every` must be positive");
-  return read_count(p, table, "batch", "all", 0, &q->batch);
+  return read_amount(p, table, "batch", "all", most_points, &q->batch);
 }
 
 pn_stage pn_stage_default(void) {
@@ -88,11 +110,11 @@ static tn_status read_stage(pn_problem *p, const pn_toml *table, pn_stage *s) {
   s->precision = pn_read_text(pn_toml_find(table, "precision"), p->precision);
   if (strcmp(s->precision, "precision.compute") == 0)
     s->precision = p->precision;
-  TN_TRY(read_count(p, table, "steps", automatic, 0, &s->steps));
+  TN_TRY(read_amount(p, table, "steps", automatic, most_steps, &s->steps));
   TN_TRY(read_count(p, table, "warmup", NULL, 0, &s->warmup));
   TN_TRY(read_count(p, table, "stall", NULL, 0, &s->stall));
-  TN_TRY(read_count(p, table, "memory", automatic, 0, &s->memory));
-  TN_TRY(read_count(p, table, "refine_every", "points.every", 0, &s->refine_every));
+  TN_TRY(read_amount(p, table, "memory", automatic, most_steps, &s->memory));
+  TN_TRY(read_amount(p, table, "refine_every", "points.every", most_steps, &s->refine_every));
   TN_TRY(read_positive(p, table, "rate", automatic, NAN, &s->rate));
   TN_TRY(read_positive(p, table, "half_life", automatic, NAN, &s->half_life));
   TN_TRY(read_not_negative(p, table, "clip", NULL, 0, &s->clip));
@@ -121,6 +143,20 @@ static tn_status read_field(pn_problem *p, const pn_toml *node, pn_expr **out) {
   return pn_resolve(&scope, *out);
 }
 
+/* The grid of every unknown is held in memory and written as a whole. */
+static tn_status check_grid(const pn_problem *p, const pn_toml *grid) {
+  const pn_output *o = &p->output;
+  for (size_t i = 0; i < p->n_unknowns; ++i) {
+    double points = 1;
+    for (size_t j = 0; j < p->unknowns[i].n_of; ++j)
+      points *= (double)o->grid[o->n_grid == 1 ? 0 : p->unknowns[i].of[j]];
+    if (points > most_grid_points)
+      return pn_fail_at(TN_EINPUT, grid->place, 1, "the grid of `%s` has %g points; at most %g",
+                        p->unknowns[i].name, points, most_grid_points);
+  }
+  return TN_OK;
+}
+
 static tn_status read_output(pn_problem *p, const pn_toml *table) {
   const pn_toml *fields = pn_toml_find(table, "fields"), *grid = pn_toml_find(table, "grid");
   pn_output *o = &p->output;
@@ -140,9 +176,16 @@ static tn_status read_output(pn_problem *p, const pn_toml *table) {
                       grid->n, p->n_coordinates);
   o->n_grid = list ? grid->n : 1;
   TN_TRY(PN_TAKE(p->arena, o->n_grid, &o->grid));
-  for (size_t i = 0; i < o->n_grid; ++i)
-    TN_TRY(pn_read_count(p, list ? grid->items[i] : grid, NULL, 0, &o->grid[i]));
-  return TN_OK;
+  for (size_t i = 0; i < o->n_grid; ++i) {
+    const pn_toml *node = list ? grid->items[i] : grid;
+    TN_TRY(pn_read_count(p, node, NULL, 0, &o->grid[i]));
+    if (o->grid[i] < 1 || o->grid[i] > most_grid)
+      return pn_fail_at(TN_EINPUT, node->place, 1,
+                        "`grid` is %zu; expected 1 to %zu points along a "
+                        "coordinate",
+                        o->grid[i], most_grid);
+  }
+  return check_grid(p, grid);
 }
 
 tn_status pn_read_settings(pn_problem *problem, const pn_toml *root) {

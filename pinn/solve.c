@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "pinn/banner.h"
 #include "pinn/check.h"
@@ -120,21 +121,8 @@ static tn_status find_resumed(pn_run *run) {
   TN_TRY(holds_result(run->folder, &there));
   if (!there)
     return TN_FAIL(TN_EINPUT, "--resume: %s holds no result.h5 to continue from", run->folder);
+  TN_TRY(pn_lock_folder(run->folder, &run->lock));
   return pn_remove_temporaries(run->folder);
-}
-
-static tn_status make_fresh(pn_run *run) {
-  const pn_solve_options *o = run->options;
-  char *standard = NULL;
-  if (o->out != NULL) {
-    TN_TRY(tn_copy_text(o->out, &run->folder));
-    TN_TRY(pn_make_folder(run->folder));
-    return pn_remove_temporaries(run->folder);
-  }
-  TN_TRY(standard_name(o->path, &standard));
-  tn_status status = pn_next_free_folder(standard, &run->folder);
-  tn_free(&standard);
-  return status;
 }
 
 static tn_status refuse_used(const pn_solve_options *o) {
@@ -151,6 +139,22 @@ static tn_status refuse_used(const pn_solve_options *o) {
                    o->out);
   }
   return TN_OK;
+}
+
+static tn_status make_fresh(pn_run *run) {
+  const pn_solve_options *o = run->options;
+  char *standard = NULL;
+  if (o->out != NULL) {
+    TN_TRY(tn_copy_text(o->out, &run->folder));
+    TN_TRY(pn_make_folder(run->folder));
+    TN_TRY(pn_lock_folder(run->folder, &run->lock));
+    TN_TRY(refuse_used(o)); /* another run may have ended there since the first look */
+    return pn_remove_temporaries(run->folder);
+  }
+  TN_TRY(standard_name(o->path, &standard));
+  tn_status status = pn_next_free_folder(standard, &run->folder);
+  tn_free(&standard);
+  return status == TN_OK ? pn_lock_folder(run->folder, &run->lock) : status;
 }
 
 /* ---- Set-up -------------------------------------------------------------------------------------
@@ -237,12 +241,8 @@ static tn_status open_saved(pn_run *run, pn_saved **saved) {
 
 static tn_status restore(pn_run *run, pn_saved *saved) {
   TN_TRY(pn_saved_training(saved, run->training));
-  const pn_history *h = pn_training_history(run->training);
-  int64_t steps = h->n > 0 ? (int64_t)h->step[h->n - 1] : 0;
-  if (pn_stored_has(saved->file, "run/steps"))
-    TN_TRY(pn_stored_integer(saved->file, "run/steps", &steps));
   run->resumed = true;
-  run->resumed_step = (size_t)steps;
+  run->resumed_step = pn_training_result(run->training)->steps;
   return TN_OK;
 }
 
@@ -291,6 +291,8 @@ static void tear_down(pn_run *run) {
   pn_model_free(&run->model);
   pn_problem_free(&run->problem);
   tn_pool_free(&run->pool);
+  if (run->lock >= 0)
+    (void)close(run->lock);
   tn_free(&run->folder);
   tn_free(&run->checked);
   tn_free(&run->warnings);
@@ -299,7 +301,7 @@ static void tear_down(pn_run *run) {
 
 tn_status pn_solve(const pn_solve_options *options, pn_outcome *outcome) {
   double started = pn_clock();
-  pn_run run = {.options = options};
+  pn_run run = {.options = options, .lock = -1};
   *outcome = PN_NOT_CONVERGED;
   tn_status status = prepare(&run);
   if (status == TN_OK)

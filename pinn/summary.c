@@ -5,7 +5,8 @@
  *   fields                     by unknown: rel_l2, linf, place of linf, accept; null where
  *                              nothing is known
  *   terms                      by term, on fresh points: relative residual, rms and
- *                              worst |residual|
+ *                              worst |residual|; points and weight are 0 for conditions that are
+ *                              met by construction
  *   loss, steps, seconds       at the end; of training alone, and of the whole run
  *   stop_reasons               a text a stage
  *   weights, weights_sha256    number of trained numbers, and a digest of their bytes: equal
@@ -55,13 +56,15 @@ static void put_terms(pn_json *json, const pn_run *run) {
   const pn_sites *sites = pn_training_sites(run->training);
   pn_json_object(json, "terms");
   for (size_t m = 0; run->failure == NULL && m < r->n_terms; ++m) {
-    pn_json_object(json, sites->terms[m].term->name);
+    bool trained = m < sites->n_terms;
+    pn_json_object(json, pn_training_checked(run->training, m)->name);
     pn_json_number(json, "relative", r->terms[m].relative);
     pn_json_number(json, "rms", r->terms[m].rms);
     pn_json_number(json, "worst", r->terms[m].worst);
     pn_json_boolean(json, "accepted", r->terms[m].accepted);
-    pn_json_integer(json, "points", (int64_t)pn_term_points(sites, m));
-    pn_json_number(json, "weight", pn_loss_weight(pn_training_loss(run->training), m));
+    pn_json_integer(json, "points", trained ? (int64_t)pn_term_points(sites, m) : 0);
+    pn_json_number(json, "weight",
+                   trained ? pn_loss_weight(pn_training_loss(run->training), m) : 0);
     pn_json_end(json);
   }
   pn_json_end(json);

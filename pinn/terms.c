@@ -4,11 +4,14 @@
  * every piece it holds on, so that a normal derivative on an edge, or at t = 0, is an error of the
  * file and not of the run.
  */
+#include "pinn/model.h"
 #include "pinn/read.h"
 
 #include <string.h>
 
-enum { MOST_RELATIONS = 256 };
+enum { MOST_RELATIONS = 256, LONGEST_NAME = 63 };
+
+static const size_t MOST_POINTS = (size_t)1 << 31; /* of a term: far beyond what can be trained */
 
 static tn_status add_relation(pn_problem *p, pn_naming *scope, const pn_toml *node, pn_term *term) {
   const pn_phrase *phrase = NULL;
@@ -107,11 +110,11 @@ static tn_status read_weight(pn_problem *p, const pn_toml *entry, pn_term *term)
     return TN_OK;
   pn_expr *tree = NULL;
   TN_TRY(pn_read_tree(p, node, &tree));
-  pn_naming scope = {.problem = p, .what = "a weight", .coordinates = true, .unknowns = true};
+  pn_naming scope = {.problem = p, .what = "a weight", .coordinates = true};
   TN_TRY(pn_resolve(&scope, tree));
   if (tree->components != 1)
     return pn_expr_fail(TN_EINPUT, tree, "a weight is a scalar");
-  if (pn_expr_depends(p, tree) || pn_expr_unknowns(p, tree)) {
+  if (pn_expr_depends(p, tree)) {
     term->weight = tree;
     return TN_OK;
   }
@@ -159,13 +162,30 @@ static tn_status check_sides(pn_problem *p, const pn_term *term) {
   return status;
 }
 
+/* The name of a term becomes names in result.h5, columns of the progress, a word for `pinn eval`. */
+static tn_status check_name(const pn_toml *entry) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  size_t n = strlen(entry->key);
+  if (n == 0 || strspn(entry->key, plain) != n)
+    return pn_fail_at(TN_EINPUT, entry->key_place, n,
+                      "`%s` cannot be a name: letters, digits, `_` and `-`", entry->key);
+  if (n > LONGEST_NAME)
+    return pn_fail_at(TN_EINPUT, entry->key_place, n, "a name has at most %d letters",
+                      LONGEST_NAME);
+  return TN_OK;
+}
+
 static tn_status read_term(pn_problem *p, const pn_toml *entry, bool is_condition, pn_term *term) {
+  TN_TRY(check_name(entry));
   *term = (pn_term){.name = entry->key, .is_condition = is_condition, .place = entry->key_place};
   TN_TRY(read_where(p, entry, term));
   TN_TRY(read_relations(p, entry, term));
   TN_TRY(read_weight(p, entry, term));
   TN_TRY(pn_read_count(p, pn_toml_find(entry, "points"), "auto", 0, &term->points));
   const pn_toml *points = pn_toml_find(entry, "points");
+  if (term->points > MOST_POINTS)
+    return pn_fail_at(TN_EINPUT, points->place, 1,
+                      "`points` is %zu; expected \"auto\" or 1 to 2^31", term->points);
   if (points && points->kind == PN_TOML_INTEGER && term->points == 0)
     return pn_fail_at(TN_EINPUT, points->place, 1, "condition or equation `%s` selects 0 points",
                       term->name);
@@ -214,6 +234,19 @@ static tn_status warn_unused(pn_problem *p) {
   return TN_OK;
 }
 
+/* Derivatives of derivatives add up: (k*u_xxx)_xx is of order 5, also through an ansatz. */
+static tn_status check_orders(const pn_problem *p) {
+  int order[sizeof(uint64_t) * 8];
+  const pn_term *term[sizeof(uint64_t) * 8];
+  TN_TRY(pn_problem_orders(p, order, term));
+  for (size_t u = 0; u < p->n_unknowns; ++u)
+    if (order[u] > PN_MOST_ORDER)
+      return pn_expr_fail(TN_EINPUT, term[u]->relations[0].whole,
+                          "`%s` asks for a derivative of `%s` of order %d; the highest is %d",
+                          term[u]->name, p->unknowns[u].name, order[u], PN_MOST_ORDER);
+  return TN_OK;
+}
+
 tn_status pn_read_terms(pn_problem *problem, const pn_toml *root) {
   const pn_toml *equations = pn_toml_find(root, "equations");
   const pn_toml *conditions = pn_toml_find(root, "conditions");
@@ -223,5 +256,6 @@ tn_status pn_read_terms(pn_problem *problem, const pn_toml *root) {
   TN_TRY(read_group(problem, equations, false, &problem->n_equations, &problem->equations));
   TN_TRY(read_group(problem, conditions, true, &problem->n_conditions, &problem->conditions));
   TN_TRY(check_term_names(problem));
+  TN_TRY(check_orders(problem));
   return warn_unused(problem);
 }

@@ -175,11 +175,13 @@ static tn_status allocate(pn_training *t) {
   t->result.n_stages = t->plan.n;
   t->result.n_fields = n_unknowns;
   t->result.n_terms = n_terms;
+  for (size_t i = 0; i < t->problem->n_conditions; ++i)
+    t->result.n_terms += pn_model_is_hard(t->main.model, &t->problem->conditions[i]);
   TN_TRY(TN_NEW(t->plan.n, &t->result.stages));
   TN_TRY(TN_NEW(n_unknowns, &t->result.fields));
   for (size_t u = 0; u < n_unknowns; ++u)
     t->error[u] = NAN;
-  return TN_NEW(n_terms, &t->result.terms);
+  return TN_NEW(t->result.n_terms, &t->result.terms);
 }
 
 static tn_status scale_all(pn_training *t) {
@@ -215,6 +217,7 @@ static tn_status build(pn_training *t) {
   TN_TRY(pn_weight_find(t->problem->weights.scheme ? t->problem->weights.scheme : "balance",
                         &t->scheme));
   TN_TRY(pn_plan_new(t->problem, t->n, &t->plan));
+  pn_plan_limit(&t->plan, t->options.seconds);
   TN_TRY(lay_out(t));
   TN_TRY(allocate(t));
   TN_TRY(pn_training_draw(t));
@@ -287,6 +290,9 @@ void pn_training_free(pn_training **training) {
 
 const pn_plan *pn_training_plan(const pn_training *t) { return &t->plan; }
 const pn_sites *pn_training_sites(const pn_training *t) { return t->sites; }
+const pn_term *pn_training_checked(const pn_training *t, size_t m) {
+  return pn_metrics_term(t->metrics, m);
+}
 const pn_loss *pn_training_loss(const pn_training *t) { return t->loss; }
 const pn_history *pn_training_history(const pn_training *t) { return &t->history; }
 const pn_train_result *pn_training_result(const pn_training *t) { return &t->result; }

@@ -26,6 +26,9 @@ typedef struct pn_plan {
 /* The stages of the file, or adam 2 000 then ssbroyden (n_theta <= 5 000) or lbfgs, 10 000 steps.
  */
 tn_status pn_plan_new(const pn_problem *problem, size_t n_theta, pn_plan *out) TN_MUST_USE;
+/* Within so many seconds (0: no limit) the plan of a file without stages leaves the later stage most
+ * of the time. */
+void pn_plan_limit(pn_plan *plan, double seconds);
 void pn_plan_free(pn_plan *plan);
 
 /* ---- Run ------------------------------------------------------------------------------------- */
@@ -82,7 +85,7 @@ typedef struct pn_train_result { /* borrowed from the training */
   size_t n_fields;
   pn_field_error *fields; /* [n_unknowns] */
   size_t n_terms;
-  pn_term_check *terms; /* as sites->terms */
+  pn_term_check *terms; /* those of sites->terms, then the conditions met by construction */
   char detector[256];   /* "" or what the failed answer looks like, and a key to try */
 } pn_train_result;
 
@@ -101,6 +104,8 @@ tn_status pn_training_visit(pn_training *training, pn_state_visitor *visitor) TN
 /* Looking in. All borrowed. */
 const pn_plan *pn_training_plan(const pn_training *training);
 const pn_sites *pn_training_sites(const pn_training *training);
+/* Whose residual result->terms[m] is. */
+const pn_term *pn_training_checked(const pn_training *training, size_t m);
 const pn_loss *pn_training_loss(const pn_training *training);
 const pn_history *pn_training_history(const pn_training *training);
 const double *pn_training_theta(const pn_training *training, size_t *n);

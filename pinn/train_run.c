@@ -81,7 +81,8 @@ static tn_status report(pn_training *t, double loss, bool recorded, bool stage_e
 }
 
 static tn_status save(pn_training *t, bool stage_end) {
-  t->saved = t->seconds;
+  t->saved = t->result.seconds = t->seconds;
+  t->result.steps = t->step;
   return t->options.checkpoint ? t->options.checkpoint(t->options.context, t, stage_end) : TN_OK;
 }
 

@@ -72,7 +72,7 @@ static tn_status visit_history(pn_history *h, pn_state_visitor *v) {
 static tn_status visit_site(const pn_problem *problem, pn_site *site, pn_state_visitor *v) {
   char name[256];
   size_t n = site->n;
-  snprintf(name, sizeof name, "points.%s.n", site->key);
+  snprintf(name, sizeof name, "counts.%s", site->key); /* a coordinate may be called n */
   TN_TRY(pn_visit_count(v, name, (size_t)1 << 40, &n));
   if (v->restores && site->free_)
     TN_TRY(pn_site_resize(site, n));
@@ -158,6 +158,8 @@ tn_status pn_training_visit(pn_training *t, pn_state_visitor *v) {
     TN_TRY(visit_stage(&t->result.stages[s], s, v));
   TN_TRY(visit_history(&t->history, v));
   if (v->restores) {
+    t->result.steps = t->step;
+    t->result.seconds = t->seconds;
     pn_opt_free(&t->opt);
     memcpy(t->good, t->theta, t->n * sizeof *t->theta);
     if (open)

@@ -101,13 +101,37 @@ static tn_status append(pn_arena *arena, pn_expr **sum, pn_expr *x, bool minus) 
   return pn_expr_make(arena, minus ? PN_SUBTRACT : PN_ADD, x, 2, args, sum);
 }
 
-tn_status pn_zero_form(pn_problem *problem, const pn_relation *relation, pn_expr **out) {
-  *out = relation->whole;
-  if (relation->op != PN_EQUAL || relation->lhs->components > 1 || relation->rhs->components > 1)
+/* Side e of a relation; of vectors the component. What needs a normal (dn of a vector) stays whole. */
+static tn_status component_of(pn_problem *problem, const pn_relation *r, pn_expr *e, pn_expr **out) {
+  *out = e;
+  if (e->components <= 1)
     return TN_OK;
-  pn_expr *args[2] = {relation->lhs, NULL};
-  TN_TRY(append(problem->arena, &args[0], relation->rhs, true));
-  if (args[0] == relation->lhs)
+  tn_status status = pn_scalar(problem, e, r->component, NULL, out);
+  if (status == TN_ENOMEM)
+    return status;
+  if (status != TN_OK) {
+    tn_error_clear();
+    *out = e;
+  }
+  return TN_OK;
+}
+
+tn_status pn_zero_form(pn_problem *problem, const pn_relation *relation, pn_expr **out) {
+  pn_expr *args[2] = {NULL, NULL}, *rhs = NULL;
+  TN_TRY(component_of(problem, relation, relation->lhs, &args[0]));
+  TN_TRY(component_of(problem, relation, relation->rhs, &rhs));
+  *out = relation->whole;
+  if (relation->op != PN_EQUAL) {
+    pn_expr *sides[2] = {args[0], rhs};
+    bool same = args[0] == relation->lhs && rhs == relation->rhs;
+    return same ? TN_OK
+                : pn_expr_make(problem->arena, relation->op, relation->whole, 2, sides, out);
+  }
+  if (args[0]->components > 1 || rhs->components > 1)
+    return TN_OK;
+  pn_expr *lhs = args[0];
+  TN_TRY(append(problem->arena, &args[0], rhs, true));
+  if (args[0] == lhs && lhs == relation->lhs)
     return TN_OK; /* = 0 already */
   TN_TRY(pn_expr_number(problem->arena, 0, relation->rhs, &args[1]));
   return pn_expr_make(problem->arena, PN_EQUAL, relation->whole, 2, args, out);
@@ -122,9 +146,15 @@ static size_t net_features(const pn_net *net) {
   return net->options.fourier > 0 ? 2 * net->options.fourier : n;
 }
 
+/* In the order of the file; the network keeps its own. */
 static void put_outputs(pn_text *text, const pn_model *model, const pn_net *net) {
-  for (size_t i = 0; i < net->n_out; ++i)
-    pn_putf(text, "%s%s", i > 0 ? ", " : "", model->problem->unknowns[net->unknown[i]].name);
+  bool first = true;
+  for (size_t u = 0; u < model->problem->n_unknowns; ++u) {
+    if (&model->nets[model->unknown_net[u]] != net)
+      continue;
+    pn_putf(text, "%s%s", first ? "" : ", ", model->problem->unknowns[u].name);
+    first = false;
+  }
 }
 
 void pn_put_network(pn_text *text, const pn_model *model, const pn_net *net) {
@@ -286,7 +316,7 @@ void pn_put_verdict(pn_text *text, const pn_run *run) {
     size_t m = worst_term(r);
     const pn_term_check *t = &r->terms[m];
     pn_putf(text, "no exact solution; largest residual on fresh points: %s %s %s %s",
-            pn_training_sites(run->training)->terms[m].term->name, pn_brief(t->relative, a),
+            pn_training_checked(run->training, m)->name, pn_brief(t->relative, a),
             t->accepted ? "<=" : ">", pn_threshold(run->problem->accept_residual, b));
   }
 }
@@ -300,7 +330,7 @@ void pn_put_trouble(pn_text *text, const pn_run *run) {
     size_t m = worst_term(r);
     const pn_term_check *t = &r->terms[m];
     pn_putf(text, "worst term %s: relative residual %s %s %s, ",
-            pn_training_sites(run->training)->terms[m].term->name, pn_brief(t->relative, a),
+            pn_training_checked(run->training, m)->name, pn_brief(t->relative, a),
             t->accepted ? "<=" : ">", pn_threshold(run->problem->accept_residual, b));
     pn_putf(text, "|residual| %s at ", pn_brief(t->worst, a));
     pn_put_place(text, run->problem, t->place);

@@ -20,7 +20,7 @@ solved() {
   if [ "$status" -gt 1 ]; then
     printf '%s: exit status %d\n' "$file" "$status"
     sed 's/^/    /' output.txt
-    bad=$((bad + 1))
+    bad=$((bad + 1)) total=$((total + 1))
     return 1
   fi
 }
@@ -36,8 +36,7 @@ largest() {
     values.csv
 }
 
-# within OUT POINTS EXPRESSION BOUND; beyond ...: the opposite
-compare() { # compare OUT POINTS EXPRESSION OP BOUND
+compare() { # compare OUT POINTS EXPRESSION OP BOUND: OP is <= or >
   local value
   value=$(largest "$1" "$2" "$3")
   total=$((total + 1))

@@ -139,6 +139,20 @@ check "weights saved before the bad step" $?
 expect 1 solve decay.toml --set accept.error=1e-30 --set stage.2.steps=100000000 --seconds 0.5 --quiet --out timed
 
 sed 's/steps = 20$/steps = 100000000/; s/1e-2/1e-30/' decay.toml >long.toml
+
+# One folder belongs to one run, and eval writes over none
+"$PINN" solve long.toml --out shared --quiet --seconds 60 2>/dev/null &
+child=$!
+for _ in $(seq 100); do
+  [ -d shared ] && break
+  sleep 0.1
+done
+sleep 0.2
+expect 2 solve long.toml --out shared --quiet && says err 'another run is writing'
+kill -TERM $child
+wait $child
+expect 2 eval decay.out --grid t=0 --out shared/result.h5 u && says err 'another name'
+expect 2 eval decay.out --grid t=0:1:1 u && says err 'both ends'
 for signal in INT:130 TERM:143; do
   rm -rf stopped
   "$PINN" solve long.toml --out stopped >out 2>err &

@@ -161,25 +161,62 @@ static void derivatives_cross_the_construction(void **state) {
   model_close(&c);
 }
 
-static void disagreeing_corners_obey_wins(void **state) {
+/* Data that disagree at a corner cannot all hold: the lift would miss one of them on its whole face. */
+static void contradicting_data_are_refused(void **state) {
   (void)state;
-  static const char *const text =
-      "domain = { x = [0, 1], y = [0, 1] }\nunknowns = { u = \"x, y\" }\n"
-      "equations = { e = \"lap(u) = 0\" }\nconditions = { "
-      "a = { on = \"x = 0\", equation = \"u = 1\", hard = true%s }, "
-      "b = { on = \"y = 0\", equation = \"u = 2\", hard = true%s } }\n";
-  char given[1024];
-  model_case c;
-  snprintf(given, sizeof given, text, ", wins = true", "");
-  model_open(&c, given, TN_F64, 6);
-  assert_true(fabs(model_at(&c, "u", (double[]){0, 0}) - 1) <= 1e-15);
-  assert_true(fabs(model_at(&c, "u", (double[]){0, 0.7}) - 1) <= 1e-15);
-  model_close(&c);
-  snprintf(given, sizeof given, text, "", ", wins = true");
-  model_open(&c, given, TN_F64, 6);
-  assert_true(fabs(model_at(&c, "u", (double[]){0, 0}) - 2) <= 1e-15);
-  assert_true(fabs(model_at(&c, "u", (double[]){0.7, 0}) - 2) <= 1e-15);
-  model_close(&c);
+  static const struct {
+    const char *domain, *unknown, *conditions, *words[4];
+  } rows[] = {
+      {"x = [0, 1], t = [0, 1]", "\"x, t\"",
+       "c = { on = \"boundary\", equation = \"u = 1\", hard = true }, "
+       "i = { on = \"t = 0\", equation = \"u = 2\", hard = true }",
+       {"`c` says u = 1", "`i` says u = 2", "at x = 0, t = 0", "Leave hard away"}},
+      {"x = [0, 1], y = [0, 1]", "\"x, y\"",
+       "a = { on = \"x = 0\", equation = \"u = 1\", hard = true, wins = true }, "
+       "b = { on = \"y = 0\", equation = \"u = 2\", hard = true }",
+       {"`a` says u = 1", "`b` says u = 2", "wins = true of `a`", "Leave hard away from `b`"}},
+      /* small units, and only in the corner x = 1, t = 0 */
+      {"x = [0, 1], t = [0, 1]", "\"x, t\"",
+       "ends = { on = \"boundary\", equation = \"u = 0\", hard = true }, "
+       "start = { on = \"t = 0\", equation = \"u = 1e-12*x\", hard = true }",
+       {"at x = 1, t = 0", "`ends` says u = 0", "`start` says u = 1e-12", ""}},
+      /* an edge, along which they agree at one end */
+      {"x = [0, 1], y = [0, 1], z = [0, 1]", "\"x, y, z\"",
+       "a = { on = \"x = 0\", equation = \"u = z\", hard = true }, "
+       "b = { on = \"y = 1\", equation = \"u = 2*z\", hard = true }",
+       {"x = 0, y = 1, z = ", "`a` says u = ", "`b` says u = ", ""}},
+      /* u_t at the start against the derivative of what the walls say */
+      {"x = [0, 1], t = [0, 1]", "\"x, t\"",
+       "ends = { on = \"x = 1\", equation = \"u = t\", hard = true }, "
+       "shape = { on = \"t = 0\", equation = \"u = 0\", hard = true }, "
+       "rest = { on = \"t = 0\", equation = \"u_t = 0\", hard = true }",
+       {"`ends` says u_t = 1", "`rest` says u_t = 0", "at x = 1, t = 0", ""}},
+      /* the other end by parity */
+      {"x = [-1, 1], t = [0, 1]", "{ of = \"x, t\", odd = \"x\" }",
+       "left = { on = \"x = -1\", equation = \"u = 1\", hard = true }, "
+       "start = { on = \"t = 0\", equation = \"u = x^2\", hard = true }",
+       {"at x = 1, t = 0", "`left` (by parity) says u = -1", "`start` says u = 1", ""}},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "domain = { %s }\nunknowns = { u = %s }\nequations = { e = \"u_x = 0\" }\n"
+             "conditions = { %s }\n",
+             rows[i].domain, rows[i].unknown, rows[i].conditions);
+    assert_int_equal(model_error(text), TN_EINPUT);
+    for (size_t k = 0; k < 4; ++k)
+      if (!strstr(tn_error_text(), rows[i].words[k]))
+        fail_msg("no \"%s\" in: %s", rows[i].words[k], tn_error_text());
+  }
+}
+
+/* The same words in units of 1e-12 where the data do agree, to rounding of sin(pi). */
+static void agreeing_data_are_not_refused_for_rounding(void **state) {
+  (void)state;
+  check_exact("domain = { x = [0, 1], t = [0, 1] }\nunknowns = { u = \"x, t\" }\n"
+              "equations = { e = \"u_t = u_xx\" }\nconditions = { "
+              "ends = { on = \"boundary\", equation = \"u = 0\", hard = true, wins = true }, "
+              "start = { on = \"t = 0\", equation = \"u = 1e-12*sin(pi*x)\", hard = true } }\n");
 }
 
 static void many_faces_of_zero_are_cheap(void **state) {
@@ -244,7 +281,8 @@ int main(void) {
       cmocka_unit_test(parity_stays_exact),
       cmocka_unit_test(ansatz_goes_inside),
       cmocka_unit_test(derivatives_cross_the_construction),
-      cmocka_unit_test(disagreeing_corners_obey_wins),
+      cmocka_unit_test(contradicting_data_are_refused),
+      cmocka_unit_test(agreeing_data_are_not_refused_for_rounding),
       cmocka_unit_test(many_faces_of_zero_are_cheap),
       cmocka_unit_test(what_cannot_be_hard_is_refused),
   };

@@ -152,6 +152,64 @@ static void order_in_the_file_changes_no_bit(void **state) {
   close_layout(&b);
 }
 
+/* Equations of x and t, of t alone and of x alone, and a name that looks like a key: every site has
+ * its own key, whatever the order, and the first equation the points that it has alone. */
+static void every_site_has_its_own_key(void **state) {
+  (void)state;
+  static const char *const head = "domain = { x = [0, 1], t = [0, 2] }\npoints = { interior = 512 }\n"
+                                  "unknowns = { u = \"x, t\", s = \"t\", r = \"x\" }\n";
+  static const char *const bodies[] = {
+      "equations = { heat = \"u_t = u_xx\", ode = \"s_t = -s\", right = \"u(x=1) = s\","
+      " steady = \"r_xx = 1\" }\n"
+      "conditions = { interior = { in = \"x < 0.25\", equation = \"u = 1\" } }\n",
+      "conditions = { interior = { in = \"x < 0.25\", equation = \"u = 1\" } }\n"
+      "equations = { steady = \"r_xx = 1\", right = \"u(x=1) = s\", ode = \"s_t = -s\","
+      " heat = \"u_t = u_xx\" }\n",
+      "equations = { heat = \"u_t = u_xx\" }\n"};
+  layout l[3];
+  for (size_t i = 0; i < 3; ++i) {
+    char text[1024];
+    snprintf(text, sizeof text, "%s%s", head, bodies[i]);
+    l[i] = draw_text(text, 500, &training);
+    for (size_t k = 0; k < l[i].sites->n_sites; ++k)
+      for (size_t m = 0; m < k; ++m)
+        assert_string_not_equal(l[i].sites->sites[k].key, l[i].sites->sites[m].key);
+  }
+  assert_int_equal(l[0].sites->n_sites, 4); /* `ode` and `right` share theirs */
+  for (size_t k = 0; k < 4; ++k)
+    assert_true(same_points(&l[0].sites->sites[k], site_of(&l[1], l[0].sites->sites[k].key)));
+  assert_true(same_points(site_of(&l[0], "interior"), site_of(&l[2], "interior")));
+  assert_int_equal(site_of(&l[0], "interior:t")->free_, 2);
+  assert_int_equal(site_of(&l[0], "interior:x")->free_, 1);
+  const pn_site *filtered = &l[0].sites->sites[l[0].sites->terms[4].site[0]];
+  for (size_t i = 0; i < filtered->n; ++i)
+    assert_true(filtered->column[0][i] < 0.25);
+  for (size_t i = 0; i < 3; ++i)
+    close_layout(&l[i]);
+}
+
+/* Pieces that differ only beyond the length of a key. */
+static void long_keys_stay_apart(void **state) {
+  (void)state;
+  char a[61], b[61], text[2048];
+  memset(a, 'a', 60);
+  memset(b, 'b', 60);
+  a[60] = b[60] = '\0';
+  snprintf(text, sizeof text,
+           "domain = { %s = [0, 1], %s = [0, 2] }\nunknowns = { u = \"%s, %s\" }\n"
+           "equations = { e = \"lap(u) = 0\" }\npoints = { interior = 512 }\n"
+           "conditions = { c%.59s = { on = \"%s = 0 and (%s = 0 or %s = 2)\", equation = \"u = 0\" }"
+           " }\n",
+           a, b, a, b, a, a, b, b);
+  layout l = draw_text(text, 500, &training);
+  assert_int_equal(l.sites->n_sites, 3);
+  const pn_term_sites *term = &l.sites->terms[1];
+  assert_true(strlen(l.sites->sites[1].key) + 1 == PN_SITE_KEY);
+  for (size_t k = 0; k < 2; ++k)
+    assert_ptr_equal(l.sites->sites[term->site[k]].piece, &term->term->pieces[k]);
+  close_layout(&l);
+}
+
 static void streams_differ_by_seed_stage_and_purpose(void **state) {
   (void)state;
   layout a = draw_text(square, 3000, &training);
@@ -261,6 +319,8 @@ int main(void) {
       cmocka_unit_test(pieces_share_by_length),
       cmocka_unit_test(points_lie_where_they_should),
       cmocka_unit_test(order_in_the_file_changes_no_bit),
+      cmocka_unit_test(every_site_has_its_own_key),
+      cmocka_unit_test(long_keys_stay_apart),
       cmocka_unit_test(streams_differ_by_seed_stage_and_purpose),
       cmocka_unit_test(nothing_selected_is_an_error),
       cmocka_unit_test(logarithmic_points_are_even_in_the_logarithm),

@@ -106,7 +106,7 @@ static void every_setting_is_read(void **state) {
   snprintf(
       text, sizeof text, "%s%s", burgers,
       "[network]\nwidth = \"4*8\"\ndepth = 3\nactivation = \"sin\"\nfourier = 16\n"
-      "factorised = true\nfrom = \"a.out\"\ngain = 2\n"
+      "factorised = true\ngain = 2\n"
       "[points]\ninterior = 1024\nsampler = \"grid\"\nrefine = \"rad\"\nevery = 100\n"
       "batch = 64\ncorners = \"keep\"\n[weights]\nscheme = \"none\"\n"
       "[[stage]]\noptimizer = \"adamw\"\nsteps = 10\nrate = \"1/100\"\nschedule = \"cosine\"\n"
@@ -204,6 +204,16 @@ static void misspelt_keys_are_errors(void **state) { /* X05 */
                  "test.toml:16:9: ", "whole number");
   assert_refused("[exact]", "[[stage]]\nsteps = -1\n[exact]", TN_EINPUT,
                  "test.toml:16:9: ", "negative");
+  assert_refused("[exact]", "[[stage]]\nsteps = 0\n[exact]", TN_EINPUT,
+                 "test.toml:16:9: ", "`steps` is 0; expected \"auto\" or 1 to ");
+  assert_refused("[exact]", "[network]\ndepth = 1000000000000\n[exact]", TN_EINPUT,
+                 "test.toml:16:9: ", "expected \"auto\" or 1 to 1000");
+  assert_refused("[exact]", "[output]\ngrid = [100000, 100000]\n[exact]", TN_EINPUT,
+                 "test.toml:16:8: ", "the grid of `u` has 1e+10 points");
+  assert_refused("burgers = \"u_t", "\"a b\" = \"u_t", TN_EINPUT,
+                 "test.toml:11:1: ", "`a b` cannot be a name");
+  assert_refused("x = [-1, 1]", "x = [nan, 1]", TN_EINPUT,
+                 "test.toml:", "a number of the list is nan");
   assert_refused("[exact]", "[network]\nrate = 1\n[exact]", TN_EINPUT,
                  "test.toml:16:1: ", "`rate` is a key of [[stage]], not of [network]");
   assert_refused("[exact]", "[stage]\nsteps = 1\n[exact]", TN_EINPUT,
@@ -452,7 +462,7 @@ static void help_lists_tables_and_marks_what_is_missing(void **state) {
   (void)state;
   static char text[65536];
   written(pn_keys_markdown, text, sizeof text);
-  assert_non_null(strstr(text, "### [[stage]]"));
+  assert_non_null(strstr(text, "## [[stage]]"));
   assert_non_null(strstr(text, "| **`of`** |"));
   FILE *file = tmpfile();
   assert_non_null(file);

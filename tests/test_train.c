@@ -203,6 +203,8 @@ static void resumed_run_has_the_same_bits(void **state) {
     open_run(&second, text, 3, 1);
     v.restores = true;
     OK(pn_training_visit(second.training, &v));
+    /* What the banner calls the step, also before the first record: the polls so far. */
+    assert_int_equal(pn_training_result(second.training)->steps, stop_at[k]);
     OK(pn_training_run(second.training));
     assert_true(same_theta(&whole, &second));
     assert_int_equal(pn_training_history(whole.training)->n,
@@ -211,6 +213,57 @@ static void resumed_run_has_the_same_bits(void **state) {
     forget(&m);
     close_run(&second);
     close_run(&whole);
+  }
+}
+
+/* A state is saved under names; coordinates may be called like anything, equations have their own. */
+static void saved_numbers_have_names_of_their_own(void **state) {
+  (void)state;
+  memory m = {0};
+  run r;
+  open_run(&r,
+           "domain = { n = [0, 1], t = [0, 1] }\nunknowns = { u = \"n, t\", s = \"t\" }\n"
+           "equations = { heat = \"u_t = u_nn\", right = \"u(n=1) = s\", ode = \"s_t = -s\" }\n"
+           "conditions = { start = { on = \"t = 0\", equation = [\"u = n\", \"s = 1\"] } }\n"
+           "network = { width = 4, depth = 1 }\npoints = { interior = 64 }\n"
+           "[[stage]]\noptimizer = \"adam\"\nsteps = 3\n",
+           0, 1);
+  OK(pn_training_run(r.training));
+  pn_state_visitor v = {&m, false, visit_doubles, visit_number};
+  OK(pn_training_visit(r.training, &v)); /* the visitor fails on a name that comes twice */
+  assert_true(m.n > 0);
+  forget(&m);
+  close_run(&r);
+}
+
+/* "y = 0" is built in; had the file said "y = 1" after all, no training could help, and the run must
+ * say so. */
+static void built_in_condition_that_fails_is_no_solution(void **state) {
+  (void)state;
+  for (int spoilt = 0; spoilt < 2; ++spoilt) {
+    run r = {0};
+    OK(tn_pool_new(1, &r.pool));
+    OK(pn_problem_parse("test.toml",
+                        "domain = { x = [0, 1] }\nunknowns = { y = \"x\" }\n"
+                        "equations = { ode = \"y_x = 2*x\" }\nconditions = { "
+                        "start = { on = \"x = 0\", equation = \"y = 0\", hard = true } }\n"
+                        "network = { width = 8, depth = 2 }\npoints = { interior = 64 }\n"
+                        "[[stage]]\noptimizer = \"ssbroyden\"\nsteps = 200\n",
+                        0, NULL, &r.problem));
+    OK(pn_model_new(r.problem, TN_F64, &r.model));
+    if (spoilt)
+      OK(pn_problem_expression(r.problem, "spoilt", "1",
+                               &r.problem->conditions[0].relations[0].rhs));
+    const pn_train_options options = {.context = &r};
+    OK(pn_training_new(r.model, r.pool, &options, &r.training));
+    OK(pn_training_run(r.training));
+    const pn_train_result *result = pn_training_result(r.training);
+    assert_int_equal(result->n_terms, 2);
+    assert_string_equal(pn_training_checked(r.training, 1)->name, "start");
+    assert_true(result->terms[0].accepted); /* the equation alone is solved either way */
+    assert_int_equal(result->terms[1].accepted, !spoilt);
+    assert_int_equal(result->outcome, spoilt ? PN_NOT_CONVERGED : PN_CONVERGED);
+    close_run(&r);
   }
 }
 
@@ -298,6 +351,11 @@ static void default_plan_follows_the_size(void **state) {
     assert_int_equal(plan.stages[0].stage.steps, 2000);
     assert_int_equal(plan.stages[0].schedule.kind, PN_COSINE);
     assert_string_equal(plan.stages[1].class_->name, n == 5000 ? "ssbroyden" : "lbfgs");
+    pn_plan_limit(&plan, 0);
+    assert_true(plan.stages[0].stage.seconds == 0);
+    pn_plan_limit(&plan, 100); /* adam gets a small part of a limit, the last stage the rest */
+    assert_true(plan.stages[0].stage.seconds > 0 && plan.stages[0].stage.seconds < 50);
+    assert_true(plan.stages[1].stage.seconds == 0);
     pn_plan_free(&plan);
   }
   pn_problem_free(&problem);
@@ -308,6 +366,8 @@ int main(void) {
       cmocka_unit_test(small_problem_is_solved_and_stops_early),
       cmocka_unit_test(same_seed_same_bits_other_seed_others),
       cmocka_unit_test(resumed_run_has_the_same_bits),
+      cmocka_unit_test(saved_numbers_have_names_of_their_own),
+      cmocka_unit_test(built_in_condition_that_fails_is_no_solution),
       cmocka_unit_test(unsolved_problem_is_not_accepted),
       cmocka_unit_test(bad_number_ends_the_run_with_good_weights),
       cmocka_unit_test(limits_of_time_and_stall_end_stages),
