@@ -42,7 +42,7 @@ void pn_put_place(pn_text *text, const pn_problem *problem, const double *point)
 void pn_put_network(pn_text *text, const pn_model *model, const pn_net *net);
 /* "u, u_x, u_t - 0.0031831*u_xx (3 channels)", a group each. */
 void pn_put_channels(pn_text *text, const pn_model *model, const ag_resolve_report *report);
-/* "adam 2 000, lbfgs 10 000". */
+/* "adam 500, lbfgs 10 000". */
 void pn_put_plan(pn_text *text, const pn_plan *plan);
 /* Is the outcome "converged", and the lines that say why: "u: relative L2 4.2e-4 <= 1e-3, max
  * 9.7e-3 at x = ..." joined by '\n'. */

@@ -141,6 +141,9 @@ tn_status pn_check_facts(pn_checking *c) TN_MUST_USE; /* check_facts.c: prints t
 tn_status pn_check_tables(pn_checking *c) TN_MUST_USE;
 tn_status pn_check_reach(pn_checking *c) TN_MUST_USE;
 tn_status pn_check_exact(pn_checking *c) TN_MUST_USE; /* check_exact.c */
+/* a prod cos(1.3 (x - lo)/(hi - lo) + 0.7) over the coordinates of u: neither it nor its slope is 0
+ * on a face. */
+tn_status pn_check_wave(pn_checking *c, size_t u, double a, pn_expr **out) TN_MUST_USE;
 /* check_repair.c: the single edit that lets the exact solution fit, as words ("With `u_yy` for `u_xy`
  * it leaves 3e-17"); NULL if none was found. *node: the part of the text that it replaces, or NULL. */
 tn_status pn_check_repair(pn_checking *c, const pn_failure *f, const char **words,
@@ -149,6 +152,8 @@ tn_status
 pn_check_counts(pn_checking *c) TN_MUST_USE;         /* check_counts.c: conditions against orders */
 tn_status pn_check_flux(pn_checking *c) TN_MUST_USE; /* check_flux.c: sources against fluxes */
 tn_status pn_check_conflicts(pn_checking *c) TN_MUST_USE; /* check_conflict.c */
+/* check_met.c: does the ansatz fulfil a condition whatever its network says? */
+tn_status pn_check_met(pn_checking *c, const pn_term *condition, bool *met) TN_MUST_USE;
 tn_status
 pn_check_zero(pn_checking *c) TN_MUST_USE; /* check_exact.c: does u = 0 fulfil everything? */
 tn_status pn_check_at(pn_checking *c, const char *at) TN_MUST_USE; /* check_at.c */

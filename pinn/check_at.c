@@ -40,6 +40,10 @@ static tn_status read_pair(spot *s, const char *text, size_t n) {
       --end;
     if (!pn_number_of_text(value, (size_t)(end - value), &s->point[x]))
       return TN_FAIL(TN_EINPUT, "--at: `%.*s` is not a number", (int)(end - value), value);
+    if (!(s->point[x] >= p->coordinates[x].lo && s->point[x] <= p->coordinates[x].hi))
+      return TN_FAIL(TN_EINPUT, "--at: %s = %g lies outside the domain, %s in [%g, %g]",
+                     p->coordinates[x].name, s->point[x], p->coordinates[x].name,
+                     p->coordinates[x].lo, p->coordinates[x].hi);
     return TN_OK;
   }
   return TN_FAIL(TN_EINPUT, "--at: `%.*s` should be a coordinate and its value, as in %s=%g",

@@ -94,6 +94,9 @@ static tn_status compare_terms(pn_checking *c, const pn_term *s, const pn_term *
   char numbers[2][48];
   const pn_points *points = &c->problem->points;
   const char *rule = s->wins || t->wins ? "wins = true decides which of them is kept there"
+                     : s->hard || t->hard
+                         ? s->hard ? "the first is built in and holds there"
+                                   : "the second is built in and holds there"
                      : points->keep_corners
                          ? "both are kept (points.corners = \"keep\"); wins = true "
                            "lets one of them hold"
@@ -269,6 +272,53 @@ static tn_status check_delicate(pn_checking *c, const pn_term *t) {
   return TN_OK;
 }
 
+/* ---- Equalities inside `where` ----------------------------------------------------------------------------- */
+
+/* Coordinates that some piece of the term fixes (bit i). */
+static uint32_t fixed_by(const pn_term *t) {
+  uint32_t bits = 0;
+  for (size_t k = 0; k < t->n_pieces; ++k)
+    for (size_t i = 0; i < t->pieces[k].n_fixed; ++i)
+      bits |= UINT32_C(1) << t->pieces[k].fixed[i];
+  return bits;
+}
+
+/* An equality of coordinates that vary on every piece, not under `not`: NULL if there is none. */
+static const pn_expr *lost_equality(const pn_problem *p, const pn_expr *e, uint32_t fixed) {
+  if (e->kind == PN_NOT)
+    return NULL;
+  if (e->kind == PN_EQUAL) {
+    uint32_t bits = pn_expr_depends(p, e->args[0]) | pn_expr_depends(p, e->args[1]);
+    return bits && !(bits & fixed) ? e : NULL;
+  }
+  const pn_expr *found = NULL;
+  for (size_t i = 0; (e->kind == PN_AND || e->kind == PN_OR) && i < e->n && !found; ++i)
+    found = lost_equality(p, e->args[i], fixed);
+  return found;
+}
+
+/* where(x = 0, 1, sin(x)/x) guards a quotient and is meant so. */
+static tn_status check_where(pn_checking *c, const pn_term *t) {
+  enum { MOST = 400 };
+  const pn_problem *p = c->problem;
+  pn_expr *nodes[MOST];
+  for (size_t r = 0; r < t->n_relations; ++r) {
+    size_t n = pn_check_nodes(p, t->relations[r].whole, MOST, nodes);
+    for (size_t i = 0; i < n; ++i) {
+      const pn_expr *e = nodes[i];
+      const pn_expr *test =
+          e->kind == PN_WHERE ? lost_equality(p, e->args[0], fixed_by(t)) : NULL;
+      if (!test || pn_check_has(p, e->args[2], PN_DIVIDE))
+        continue;
+      return pn_found(c, PN_FOUND_WARNING, t->name, pn_expr_place(test), test->length,
+                      "`%s` in `%s` holds at no point that is drawn: %s counts everywhere. A part "
+                      "of the domain is written with < or >, a surface as a condition with `on`",
+                      pn_check_text(c, test), t->name, pn_check_text(c, e->args[2]));
+    }
+  }
+  return TN_OK;
+}
+
 tn_status pn_check_conflicts(pn_checking *c) {
   const pn_problem *p = c->problem;
   for (size_t i = 0; i < p->n_conditions; ++i)
@@ -279,6 +329,10 @@ tn_status pn_check_conflicts(pn_checking *c) {
   TN_TRY(check_symmetries(c));
   for (size_t i = 0; i < p->n_equations; ++i)
     TN_TRY(check_delicate(c, &p->equations[i]));
+  for (size_t i = 0; i < p->n_equations; ++i)
+    TN_TRY(check_where(c, &p->equations[i]));
+  for (size_t i = 0; i < p->n_conditions; ++i)
+    TN_TRY(check_where(c, &p->conditions[i]));
   tn_error_clear();
   return TN_OK;
 }

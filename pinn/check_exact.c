@@ -19,11 +19,9 @@
 
 /* ---- Scale ----------------------------------------------------------------------------------------- */
 
-/* e + a prod cos(1.3 (x - lo)/(hi - lo) + 0.7): neither it nor its slope is 0 on a face. */
-static tn_status changed(pn_checking *c, size_t u, pn_expr **out) {
+tn_status pn_check_wave(pn_checking *c, size_t u, double a, pn_expr **out) {
   pn_problem *p = c->problem;
   const pn_unknown *unknown = &p->unknowns[u];
-  double a = isfinite(c->size[u]) && c->size[u] > 0 ? 0.1 * c->size[u] : 0.1;
   pn_expr *product = NULL;
   TN_TRY(pn_expr_number(p->arena, a, NULL, &product));
   for (size_t j = 0; j < unknown->n_of; ++j) {
@@ -41,7 +39,17 @@ static tn_status changed(pn_checking *c, size_t u, pn_expr **out) {
     x->index = PN_FN_cos;
     TN_TRY(pn_expr_make(p->arena, PN_MULTIPLY, NULL, 2, (pn_expr *[]){product, x}, &product));
   }
-  return pn_expr_make(p->arena, PN_ADD, NULL, 2, (pn_expr *[]){unknown->exact, product}, out);
+  *out = product;
+  return TN_OK;
+}
+
+/* The exact solution and a tenth of its size as a wave. */
+static tn_status changed(pn_checking *c, size_t u, pn_expr **out) {
+  pn_problem *p = c->problem;
+  double a = isfinite(c->size[u]) && c->size[u] > 0 ? 0.1 * c->size[u] : 0.1;
+  pn_expr *wave = NULL;
+  TN_TRY(pn_check_wave(c, u, a, &wave));
+  return pn_expr_make(p->arena, PN_ADD, NULL, 2, (pn_expr *[]){p->unknowns[u].exact, wave}, out);
 }
 
 /* Ten times what a tenth more of the solution changes. */

@@ -165,7 +165,11 @@ static tn_status hint_hard(pn_checking *c) {
   for (size_t i = 0; i < p->n_conditions; ++i) {
     pn_term *t = &p->conditions[i];
     pn_model *model = NULL;
-    if (t->hard || t->where != PN_ON)
+    bool met = false;
+    if (t->hard || t->where != PN_ON || c->errors > 0)
+      continue;
+    TN_TRY(pn_check_met(c, t, &met));
+    if (met)
       continue;
     t->hard = true;
     tn_status status = pn_model_new(p, TN_F64, &model);

@@ -72,6 +72,15 @@ static int oddness(double a) {
   return large <= 1e4 && fabs(large - rint(large)) < 1e-6 * large ? 1 : 2;
 }
 
+/* Are all terms but the k-th 0? */
+static bool rest_vanishes(const repair *s, size_t k) {
+  for (size_t j = 0; j < s->f->n_terms; ++j)
+    for (size_t i = 0; i < s->f->n && j != k; ++i)
+      if (fabs(s->f->terms[j * s->f->n + i]) > s->enough)
+        return false;
+  return true;
+}
+
 static tn_status try_factors(repair *s) {
   for (size_t k = 0; k < s->f->n_terms; ++k) {
     double a = 0, left = 0;
@@ -82,6 +91,8 @@ static tn_status try_factors(repair *s) {
         !ratio(s, s->f->residual, s->f->terms + k * s->f->n, &a, &left))
       continue;
     a += 1;
+    if (fabs(a) < 1e-9 && rest_vanishes(s, k))
+      continue; /* "u = 0" without u is 0 = 0 */
     if (fabs(a) < 1e-9) {
       TN_TRY(offer(s, 4, left, e, "Without `%s`%s", text, ""));
       continue;
@@ -143,7 +154,43 @@ static double largest(size_t n, const double *x) {
   return most;
 }
 
+/* Is e, with the exact solution, 0 all over the box? Then it fits wherever 0 does and says nothing. */
+static tn_status vanishes(repair *s, const pn_expr *e, bool *out) {
+  pn_checking *c = s->c;
+  const pn_site *all = &c->mean;
+  size_t step = all->n / PN_REPAIR_POINTS;
+  pn_site some = {.free_ = all->free_};
+  pn_scope scope;
+  tn_value value = {0};
+  double at[PN_REPAIR_POINTS];
+  *out = false;
+  TN_TRY(pn_site_resize(&some, PN_REPAIR_POINTS));
+  for (size_t x = 0; x < c->problem->n_coordinates; ++x)
+    for (size_t i = 0; i < PN_REPAIR_POINTS; ++i)
+      some.column[x][i] = all->column[x][i * step % all->n];
+  tn_status status = pn_scope_new(c->model, "all over", NULL, some.free_, &scope);
+  scope.exact = true;
+  if (status == TN_OK)
+    status = pn_lower(&scope, e, &value);
+  if (status == TN_OK)
+    status = pn_check_evaluate(c, &scope, &some, PN_REPAIR_POINTS, 1, &value, at, NULL, NULL);
+  if (status == TN_OK)
+    *out = largest(PN_REPAIR_POINTS, at) <= s->enough;
+  else if (status != TN_ENOMEM) /* a table and the like: not known to be 0 */
+    tn_graph_clear_error(c->model->graph);
+  pn_site_clear(&some);
+  return status == TN_ENOMEM ? status : TN_OK;
+}
+
 static tn_status offer_edit(repair *s, const pn_edit *e, double left) {
+  bool field = e->to.kind == PN_DERIVATIVE || e->to.kind == PN_UNKNOWN || e->to.kind == PN_DEFINITION;
+  bool trivial = false;
+  if (!(left <= s->enough) || (s->words && e->rank >= s->rank))
+    return TN_OK;
+  if (e->style == PN_EDIT_REPLACE && field)
+    TN_TRY(vanishes(s, &e->to, &trivial));
+  if (trivial)
+    return TN_OK;
   const char *shown = pn_check_text(s->c, e->shown ? e->shown : &e->to);
   if (e->style == PN_EDIT_SIGN)
     return offer(s, e->rank, left, e->shown, "With the sign of `%s` changed%s", shown, "");

@@ -115,7 +115,9 @@ static tn_status isolate(pn_problem *p, pn_expr **from, pn_expr **to) {
       return TN_OK; /* u times data may vanish somewhere */
     pair[0] = *to;
     pair[1] = other;
-    pn_kind kind = e->kind == PN_ADD ? PN_SUBTRACT : e->kind == PN_MULTIPLY ? PN_DIVIDE : PN_MULTIPLY;
+    pn_kind kind = e->kind == PN_ADD        ? PN_SUBTRACT
+                   : e->kind == PN_MULTIPLY ? PN_DIVIDE
+                                            : PN_MULTIPLY;
     if (e->kind == PN_SUBTRACT) { /* k - g = to: k = to + g; g - k = to: k = g - to */
       kind = first ? PN_ADD : PN_SUBTRACT;
       pair[0] = first ? *to : other;
@@ -231,7 +233,7 @@ static tn_status complete(const pn_unknown *u, plan *h) {
 
 /* ---- Do the data agree where faces meet? -------------------------------------------------------- */
 
-enum { SAMPLES = 8 }; /* points of an edge */
+enum { SAMPLES = 8 };                 /* points of an edge */
 static const double agreement = 1e-9; /* of the largest datum seen on the two faces */
 
 /* Data are lowered into a graph of their own, in f64 whatever the model's format; the model's graph stays
@@ -286,8 +288,8 @@ static tn_status datum(audit *a, const face *at, size_t along, const double *poi
   return status;
 }
 
-static tn_status refuse_pair(const audit *a, size_t unknown, const face *x, const face *y, bool velocity,
-                             const double *point, const double *value) {
+static tn_status refuse_pair(const audit *a, size_t unknown, const face *x, const face *y,
+                             bool velocity, const double *point, const double *value) {
   const pn_problem *p = a->problem;
   const pn_unknown *u = &p->unknowns[unknown];
   const pn_term *s = x->end->term, *t = y->end->term;
@@ -298,16 +300,18 @@ static tn_status refuse_pair(const audit *a, size_t unknown, const face *x, cons
                              p->coordinates[u->of[j]].name, point[u->of[j]]);
   snprintf(advice, sizeof advice, "Leave hard away from one of them");
   if (s->wins != t->wins)
-    snprintf(advice, sizeof advice,
-             "wins = true of `%.60s` cannot help: `%.60s` would be missed on its whole face. Leave hard "
-             "away from `%.60s`",
-             s->wins ? s->name : t->name, s->wins ? t->name : s->name, s->wins ? t->name : s->name);
+    snprintf(
+        advice, sizeof advice,
+        "wins = true of `%.60s` cannot help: `%.60s` would be missed on its whole face. Leave hard "
+        "away from `%.60s`",
+        s->wins ? s->name : t->name, s->wins ? t->name : s->name, s->wins ? t->name : s->name);
   const char *quantity = velocity ? "_t" : "";
-  return pn_fail_at(TN_EINPUT, t->place, strlen(t->name),
-                    "hard conditions contradict each other: at %s `%s`%s says %s%s = %.9g, `%s`%s says "
-                    "%s%s = %.9g. %s",
-                    where, s->name, x->end->mirror ? " (by parity)" : "", u->name, quantity, value[0],
-                    t->name, y->end->mirror ? " (by parity)" : "", u->name, quantity, value[1], advice);
+  return pn_fail_at(
+      TN_EINPUT, t->place, strlen(t->name),
+      "hard conditions contradict each other: at %s `%s`%s says %s%s = %.9g, `%s`%s says "
+      "%s%s = %.9g. %s",
+      where, s->name, x->end->mirror ? " (by parity)" : "", u->name, quantity, value[0], t->name,
+      y->end->mirror ? " (by parity)" : "", u->name, quantity, value[1], advice);
 }
 
 /* The largest |datum| of both faces at the samples. */
@@ -328,7 +332,8 @@ static tn_status compare(audit *a, size_t unknown, const face *x, const face *y,
   const pn_expr *g = x->end->value, *h = y->end->value;
   size_t along = velocity ? y->axis->coordinate : PN_NONE;
   double size = 0, value[2], point[PN_MAX_COORDINATES];
-  if (!g || !h || (g->kind == PN_NUMBER && h->kind == PN_NUMBER && g->number == 0 && h->number == 0))
+  if (!g || !h ||
+      (g->kind == PN_NUMBER && h->kind == PN_NUMBER && g->number == 0 && h->number == 0))
     return TN_OK;
   TN_TRY(size_of_data(a, x, along, y, &size));
   for (size_t i = 0; i < SAMPLES; ++i) {

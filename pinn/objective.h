@@ -44,6 +44,12 @@ tn_status pn_feed_site(pn_feed *feed, pn_scopes *scopes, const pn_scope *scope,
  * with more points, only `batch` of them, moving on with `step`. */
 tn_status pn_feed_all(pn_feed *feed, pn_scopes *scopes, const pn_sites *points, size_t batch,
                       size_t step) TN_MUST_USE;
+/* The share-th of `shares` parts of n points in order: *count of them from *first. With fewer points
+ * than shares some shares have none: then false, and point 0 stands in. */
+bool pn_share(size_t n, size_t share, size_t shares, size_t *first, size_t *count);
+/* Adds that share of every site, and all points of means. */
+tn_status pn_feed_share(pn_feed *feed, pn_scopes *scopes, const pn_sites *points, size_t share,
+                        size_t shares) TN_MUST_USE;
 void pn_feed_clear(pn_feed *feed);
 tn_status pn_feed_bind(const pn_feed *feed, tn_exec *exec) TN_MUST_USE; /* for a program */
 tn_status pn_feed_bind_graph(const pn_feed *feed) TN_MUST_USE;          /* for tn_eval */

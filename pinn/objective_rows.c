@@ -123,6 +123,8 @@ tn_status pn_loss_vjp(pn_objective *f, const double *theta, const double *w, dou
 
 /* ---- Sizes on other points ------------------------------------------------------------------- */
 
+enum { BLOCK = 2048 }; /* candidates a run: they are many, and memory is wanted elsewhere */
+
 static tn_status build_sizes(pn_loss *l, size_t site) {
   tn_value total = {0};
   for (size_t i = 0; i < l->n_rows; ++i) {
@@ -140,22 +142,31 @@ static tn_status build_sizes(pn_loss *l, size_t site) {
   return pn_slot_new(l, 1, &size, &l->sizes);
 }
 
-tn_status pn_loss_sizes(pn_loss *l, const double *theta, size_t site, const pn_site *points,
-                        double *size) {
-  pn_scope *scope = NULL;
+static tn_status size_block(pn_loss *l, const double *theta, const pn_scope *scope,
+                            const pn_site *points, size_t first, size_t count, double *size) {
   pn_feed feed = {0};
-  if (!l->sizes.exec || l->sizes_site != site)
-    TN_TRY(build_sizes(l, site));
-  TN_TRY(pn_scopes_at(l->scopes, site, &scope));
-  tn_status status = pn_feed_site(&feed, l->scopes, scope, points, 0, points->n);
+  tn_status status = pn_feed_site(&feed, l->scopes, scope, points, first, count);
   if (status == TN_OK)
     status = pn_feed_bind(&feed, l->sizes.exec);
   if (status == TN_OK)
     status = pn_loss_run(l, &l->sizes, theta);
   if (status == TN_OK)
-    status = tn_exec_read(l->sizes.exec, 0, points->n, size);
+    status = tn_exec_read(l->sizes.exec, 0, count, size + first);
   pn_feed_clear(&feed);
   return status;
+}
+
+tn_status pn_loss_sizes(pn_loss *l, const double *theta, size_t site, const pn_site *points,
+                        double *size) {
+  pn_scope *scope = NULL;
+  if (!l->sizes.exec || l->sizes_site != site)
+    TN_TRY(build_sizes(l, site));
+  TN_TRY(pn_scopes_at(l->scopes, site, &scope));
+  for (size_t first = 0; first < points->n; first += BLOCK) {
+    size_t left = points->n - first;
+    TN_TRY(size_block(l, theta, scope, points, first, left < BLOCK ? left : BLOCK, size));
+  }
+  return TN_OK;
 }
 
 void pn_loss_rows_free(pn_loss *l) {

@@ -6,6 +6,7 @@
  * that constants.nu=0.01/pi and equations.heat="u_t = u_xx" both work in a shell without further
  * quotes. An override becomes a source of its own, named --set, so that errors show it.
  */
+#include "pinn/text.h"
 #include "pinn/toml.h"
 
 #include <string.h>
@@ -118,6 +119,38 @@ static void move_places(pn_toml *node, const pn_source *source, size_t shift) {
     move_places(node->items[i], source, shift);
 }
 
+/* A list with a number that overflows is no TOML and would be taken for a text. */
+static tn_status check_numbers(const pn_source *source, const char *value, size_t column) {
+  static const char digits[] = "0123456789";
+  double number = 0;
+  if (*value != '[' && *value != '{')
+    return TN_OK;
+  for (const char *at = value; *at;) {
+    size_t n = 0;
+    bool word = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || *at == '_';
+    if (word) { /* x2 is no number */
+      while ((*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || *at == '_' ||
+             (*at >= '0' && *at <= '9'))
+        ++at;
+      continue;
+    }
+    if (!strchr(digits, *at)) {
+      ++at;
+      continue;
+    }
+    n = strspn(at, "0123456789.");
+    if (at[n] == 'e' || at[n] == 'E') {
+      size_t sign = at[n + 1] == '+' || at[n + 1] == '-', more = strspn(at + n + 1 + sign, digits);
+      n += more ? 1 + sign + more : 0;
+      if (more && !pn_number_of_text(at, n, &number))
+        return pn_fail_at(TN_EINPUT, (pn_place){source, 1, column + (size_t)(at - value)}, n,
+                          "the number is too large");
+    }
+    at += n;
+  }
+  return TN_OK;
+}
+
 tn_status pn_toml_set(pn_arena *arena, pn_toml *root, const char *override) {
   pn_source *source = NULL;
   char *copy = NULL, *path = NULL;
@@ -147,6 +180,7 @@ tn_status pn_toml_set(pn_arena *arena, pn_toml *root, const char *override) {
 
   const char *value = copy + path_length + 1;
   pn_toml *read = NULL;
+  TN_TRY(check_numbers(source, value, path_length + 2));
   pn_toml kept = *node;
   if (read_toml(arena, value, &read)) {
     move_places(read, source, path_length + 1 - strlen("k = "));

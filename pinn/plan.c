@@ -1,6 +1,6 @@
 /* plan.c: the stages of a run.
  *
- * A file without stages gets adam, 2 000 steps at 1e-3 with a cosine to 0, then at most 10 000
+ * A file without stages gets adam, 500 steps at 1e-3 with a cosine to 0, then at most 10 000
  * steps of ssbroyden while its n x n matrix is worth it (n <= 5 000: 200 MB), lbfgs beyond. adam
  * first because a quasi-Newton method from random weights goes to the nearest bad valley; the
  * second stage makes the digits. "auto" in a stage means the same by its position: the first adam,
@@ -11,7 +11,7 @@
 
 #include "pinn/train.h"
 
-enum { DENSE_UP_TO = 5000, ADAM_STEPS = 2000, NEWTON_STEPS = 10000 };
+enum { DENSE_UP_TO = 5000, ADAM_STEPS = 500, NEWTON_STEPS = 10000 };
 
 static const double adam_rate = 1e-3;
 static const double adam_share = 0.15; /* of a limit in time; later steps bring more each */

@@ -80,7 +80,11 @@ static double relative_length(const pn_problem *problem, size_t coordinate) {
 /* A term's name as the start of keys; alone: nothing follows it. */
 static void put_name(pn_text *key, const pn_term *term, bool alone) {
   bool marked = strpbrk(term->name, ":=") || (alone && strcmp(term->name, shared_key) == 0);
-  pn_putf(key, "%s%s", !marked ? "" : term->is_condition ? "condition::" : "equation::", term->name);
+  pn_putf(key, "%s%s",
+          !marked              ? ""
+          : term->is_condition ? "condition::"
+                               : "equation::",
+          term->name);
 }
 
 /* "walls:t=0:x=-1": what a piece fixes, in the order of names. */
@@ -167,8 +171,8 @@ static void shorten(const char *key, char out[PN_SITE_KEY]) {
   snprintf(out, PN_SITE_KEY, "%.*s~%.32s", PN_SITE_KEY - 34, key, digest);
 }
 
-tn_status pn_sites_add(pn_sites *sites, const char *full, const pn_term *term, const pn_piece *piece,
-                       uint32_t free_, size_t wanted, size_t *out) {
+tn_status pn_sites_add(pn_sites *sites, const char *full, const pn_term *term,
+                       const pn_piece *piece, uint32_t free_, size_t wanted, size_t *out) {
   char key[PN_SITE_KEY];
   shorten(full, key);
   *out = find_site(sites, key, free_);

@@ -289,7 +289,7 @@ static tn_status read_ansatz(pn_problem *p, const pn_toml *table) {
 /* --set stage.1.steps=50 in a file without stages changes the default plan, so it is written out.
  */
 static tn_status write_plan(pn_problem *p, pn_toml *root) {
-  static const char plan[] = "[[stage]]\noptimizer = \"adam\"\nsteps = 2000\nrate = 1e-3\n"
+  static const char plan[] = "[[stage]]\noptimizer = \"adam\"\nsteps = 500\nrate = 1e-3\n"
                              "schedule = \"cosine\"\n[[stage]]\noptimizer = \"auto\"\n";
   pn_source *source = NULL;
   pn_toml *parsed = NULL, **items = NULL;

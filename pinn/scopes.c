@@ -186,6 +186,33 @@ tn_status pn_feed_all(pn_feed *feed, pn_scopes *s, const pn_sites *points, size_
   return TN_OK;
 }
 
+bool pn_share(size_t n, size_t share, size_t shares, size_t *first, size_t *count) {
+  if (n < shares) { /* a point a share; those beyond them repeat the first */
+    *first = share < n ? share : 0;
+    *count = n > 0;
+    return share < n;
+  }
+  *first = n / shares * share + (share < n % shares ? share : n % shares);
+  *count = n / shares + (share < n % shares);
+  return true;
+}
+
+tn_status pn_feed_share(pn_feed *feed, pn_scopes *s, const pn_sites *points, size_t share,
+                        size_t shares) {
+  for (size_t i = 0; i < s->n; ++i) {
+    size_t first = 0, count = 0;
+    if (!s->scope[i])
+      continue;
+    (void)pn_share(points->sites[i].n, share, shares, &first, &count);
+    TN_TRY(pn_feed_site(feed, s, s->scope[i], &points->sites[i], first, count));
+    if (s->mean[i] == PN_NONE)
+      continue;
+    const pn_site *mean = &points->sites[s->mean[i]];
+    TN_TRY(pn_feed_site(feed, s, s->scope[i]->mean, mean, 0, mean->n));
+  }
+  return TN_OK;
+}
+
 void pn_feed_clear(pn_feed *feed) {
   for (size_t i = 0; i < feed->n; ++i)
     tn_buffer_release(&feed->buffer[i]);

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 1024 }; /* points a run */
+enum { BLOCK = 512 }; /* points a run */
 
 struct pn_values {
   pn_model *model;

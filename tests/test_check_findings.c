@@ -312,6 +312,98 @@ static void start_that_is_not_periodic_is_a_warning(void **state) {
   says("`start` is not periodic along `x`");
 }
 
+static void ansatz_that_meets_a_condition_needs_no_hint(void **state) {
+  (void)state;
+  const char *text = "domain = { x = [0, 1] }\n"
+                     "unknowns = { u = { of = \"x\", ansatz = \"%s\" } }\n"
+                     "equations = { e = \"u_x = u\" }\n[conditions]\n"
+                     "start = { on = \"x = 0\", equation = \"u = 1\" }\n";
+  char all[512];
+  snprintf(all, sizeof all, text, "exp(x*net)");
+  check(all);
+  expect(0, 0);
+  says_not("can be exact");
+  snprintf(all, sizeof all, text, "net^2");
+  check(all);
+  says("`start` can be exact: hard = true");
+}
+
+static void equality_inside_where_is_a_warning(void **state) {
+  (void)state;
+  check_poisson("-u_xx - u_yy = where(x = 0, 7, 5*pi^2*sin(pi*x)*sin(2*pi*y))", walls);
+  expect(0, 1);
+  says("`x = 0` in `poisson` holds at no point");
+  check_poisson(poisson, "walls = { on = \"boundary\", equation = \"u = where(x = 0, 0, 0*y)\" }");
+  expect(0, 0); /* a piece fixes x */
+}
+
+/* ---- Tables ------------------------------------------------------------------------------------------------- */
+
+/* A table f(x) of the rows given, used in an equation over [0, 1]. */
+static void check_table(const char *rows, const char *keys) {
+  char text[1024];
+  FILE *file = fopen("findings.csv", "w");
+  assert_non_null(file);
+  fputs(rows, file);
+  fclose(file);
+  snprintf(text, sizeof text,
+           "domain = { x = [0, 1] }\nunknowns = { u = \"x\" }\n"
+           "tables = { f = { of = \"x\", %s } }\n"
+           "equations = { e = \"u_x = f\" }\n"
+           "conditions = { c = { on = \"x = 0\", equation = \"u = 1\" } }\n",
+           keys);
+  check(text);
+  remove("findings.csv");
+}
+
+static void tables_are_opened(void **state) {
+  (void)state;
+  check_table("x,f\n0,1\n0.5,2\n1,3\n", "file = \"findings.csv\"");
+  expect(0, 0);
+  check_table("x,f\n0,1\n1,3\n", "file = \"absent.csv\"");
+  expect(1, 0);
+  says("p.toml:3:12: table `f` cannot be read: ");
+  check_table("x,f\n0,1\n1,3\n", "file = \"findings.csv\", column = \"g\"");
+  expect(1, 0);
+  says("findings.csv:1: no column `g`");
+  check_table("x,f\n0,1\n0.5,\n1,3\n", "file = \"findings.csv\"");
+  expect(1, 0);
+  says("findings.csv:3: ");
+}
+
+static void tables_must_reach_as_far_as_they_are_used(void **state) {
+  (void)state;
+  check_table("x,f\n0,1\n0.5,2\n0.99,3\n", "file = \"findings.csv\"");
+  expect(1, 0);
+  says("table `f` has no value at x = 0.999999, where `e` needs it");
+}
+
+/* ---- What is printed ---------------------------------------------------------------------------------------- */
+
+static void relations_are_printed_by_component(void **state) {
+  (void)state;
+  check("domain = { x = [0, 1], y = [0, 1] }\nconstants = { k = 2 }\n"
+        "unknowns = { v = \"x, y\", a = \"x, y\" }\ndefinitions = { w = \"(v, a)\" }\n[equations]\n"
+        "e = \"grad(v) = grad(a)\"\nf = \"v_y = -k*v_xx\"\n[conditions]\n"
+        "c = { on = \"x = 0\", equation = \"w = (0, 1)\" }\n");
+  says("(v, a)(x, y)"); /* the order of the file */
+  says("v_x - a_x = 0");
+  says("v_y - a_y = 0");
+  says("v_y + k*v_xx = 0");
+  says("v = 0   on x = 0");
+  says("a - 1 = 0   on x = 0");
+}
+
+static void repair_by_what_is_zero_everywhere_is_no_repair(void **state) {
+  (void)state;
+  check("domain = { x = [0, 1], y = [0, 1] }\nunknowns = { u = \"x, y\" }\n"
+        "equations = { e = \"u_x = 1\" }\n"
+        "conditions = { c = { on = \"x = 0.5\", equation = \"u = 0\" } }\nexact = { u = \"x\" }\n");
+  assert_true(last.errors >= 1);
+  says("in `c`");
+  says_not("`u_y` for `u`");
+}
+
 /* ---- At a point --------------------------------------------------------------------------------------------- */
 
 static void at_prints_every_term(void **state) {
@@ -334,6 +426,11 @@ static void at_refuses_what_is_no_coordinate(void **state) {
            "conditions = { c = { on = \"x = 0\", equation = \"u = 0\" } }\n",
            "z=1");
   assert_int_equal(last.status, TN_EINPUT);
+  check_at("domain = { x = [0, 1] }\nunknowns = { u = \"x\" }\nequations = { e = \"u_x = 1\" }\n"
+           "conditions = { c = { on = \"x = 0\", equation = \"u = 0\" } }\n",
+           "x=5");
+  assert_int_equal(last.status, TN_EINPUT);
+  assert_non_null(strstr(tn_error_text(), "x = 5 lies outside the domain, x in [0, 1]"));
 }
 
 static void words_tell_the_defect(void **state) {
@@ -379,6 +476,12 @@ int main(void) {
       cmocka_unit_test(condition_said_twice_is_a_warning),
       cmocka_unit_test(zero_that_fulfils_everything_is_a_warning),
       cmocka_unit_test(start_that_is_not_periodic_is_a_warning),
+      cmocka_unit_test(ansatz_that_meets_a_condition_needs_no_hint),
+      cmocka_unit_test(equality_inside_where_is_a_warning),
+      cmocka_unit_test(tables_are_opened),
+      cmocka_unit_test(tables_must_reach_as_far_as_they_are_used),
+      cmocka_unit_test(relations_are_printed_by_component),
+      cmocka_unit_test(repair_by_what_is_zero_everywhere_is_no_repair),
       cmocka_unit_test(at_prints_every_term),
       cmocka_unit_test(at_refuses_what_is_no_coordinate),
       cmocka_unit_test(words_tell_the_defect),

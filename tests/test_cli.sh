@@ -84,10 +84,36 @@ expect 0 ops tanh && says out 'derivative'
 expect 2 ops tahn && says err 'Did you mean `ta'
 expect 0 doctor && says out 'cuda       not in this build'
 
+# What validate says
+expect 0 validate --help && says out 'pinn validate problem FILE'
+expect 2 validate problem && says err 'problem file is missing'
+expect 0 validate ops --only tanh --points 20 && says out ' 0 fail'
+says out '^19 rows'
+! grep -q '^|' out
+check "no table without a failure" $?
+
 # Bad input, with the place and a caret; no folder is left behind
 expect 2 solve decay.toml --set stage.1.stepz=5 && says err 'Did you mean `steps`'
 sed 's/u_t = -u/u_z = -u/' decay.toml >wrong.toml
 expect 2 solve wrong.toml && says err '^wrong.toml:7:' && says err '\^\^\^'
+while IFS='|' read -r edit words; do
+  sed "$edit" decay.toml >wrong.toml
+  expect 2 check wrong.toml && says err "$words" && says err '^wrong.toml:'
+done <<'END'
+s/u_t = -u/u_ttttttttttttttttt = -u/|order 17; the highest is 12
+s/u_t = -u/(t*u_ttttttt)_ttttttt = -u/|order 14; the highest is 12
+s/u_t = -u/u_t = -u(t=7)/|t = 7 lies outside the domain
+s/u_t = -u/u_t = -u*(-2)^0.5/|the value is not a number
+s/"u = 1" }/"u = 1", weight = "u" }/|an unknown; a weight cannot use it
+s/^width = 8/width = 0/|`width` is 0
+s/^depth = 2/depth = -1/|`depth` in \[network\] must not be negative, but is -1
+s/^interior = 32/interior = 0/|`interior` is 0
+s/^steps = 20/steps = 0/|`steps` is 0
+s/^error = 1e-2/error = -1/|`error` must be positive
+s/^error = 1e-2/residual = 0/|`residual` must be positive
+END
+expect 2 check decay.toml --set 'domain.t=[0,1e400]' && says err 'too large'
+expect 2 check decay.toml --at t=5 && says err 'outside the domain'
 expect 3 solve nowhere.toml && says err 'nowhere.toml'
 expect 3 solve decay.toml --device cuda && says err 'no CUDA backend'
 expect 2 solve decay.toml --device tpu && says err 'cpu or cuda'

@@ -167,32 +167,38 @@ static void contradicting_data_are_refused(void **state) {
   static const struct {
     const char *domain, *unknown, *conditions, *words[4];
   } rows[] = {
-      {"x = [0, 1], t = [0, 1]", "\"x, t\"",
+      {"x = [0, 1], t = [0, 1]",
+       "\"x, t\"",
        "c = { on = \"boundary\", equation = \"u = 1\", hard = true }, "
        "i = { on = \"t = 0\", equation = \"u = 2\", hard = true }",
        {"`c` says u = 1", "`i` says u = 2", "at x = 0, t = 0", "Leave hard away"}},
-      {"x = [0, 1], y = [0, 1]", "\"x, y\"",
+      {"x = [0, 1], y = [0, 1]",
+       "\"x, y\"",
        "a = { on = \"x = 0\", equation = \"u = 1\", hard = true, wins = true }, "
        "b = { on = \"y = 0\", equation = \"u = 2\", hard = true }",
        {"`a` says u = 1", "`b` says u = 2", "wins = true of `a`", "Leave hard away from `b`"}},
       /* small units, and only in the corner x = 1, t = 0 */
-      {"x = [0, 1], t = [0, 1]", "\"x, t\"",
+      {"x = [0, 1], t = [0, 1]",
+       "\"x, t\"",
        "ends = { on = \"boundary\", equation = \"u = 0\", hard = true }, "
        "start = { on = \"t = 0\", equation = \"u = 1e-12*x\", hard = true }",
        {"at x = 1, t = 0", "`ends` says u = 0", "`start` says u = 1e-12", ""}},
       /* an edge, along which they agree at one end */
-      {"x = [0, 1], y = [0, 1], z = [0, 1]", "\"x, y, z\"",
+      {"x = [0, 1], y = [0, 1], z = [0, 1]",
+       "\"x, y, z\"",
        "a = { on = \"x = 0\", equation = \"u = z\", hard = true }, "
        "b = { on = \"y = 1\", equation = \"u = 2*z\", hard = true }",
        {"x = 0, y = 1, z = ", "`a` says u = ", "`b` says u = ", ""}},
       /* u_t at the start against the derivative of what the walls say */
-      {"x = [0, 1], t = [0, 1]", "\"x, t\"",
+      {"x = [0, 1], t = [0, 1]",
+       "\"x, t\"",
        "ends = { on = \"x = 1\", equation = \"u = t\", hard = true }, "
        "shape = { on = \"t = 0\", equation = \"u = 0\", hard = true }, "
        "rest = { on = \"t = 0\", equation = \"u_t = 0\", hard = true }",
        {"`ends` says u_t = 1", "`rest` says u_t = 0", "at x = 1, t = 0", ""}},
       /* the other end by parity */
-      {"x = [-1, 1], t = [0, 1]", "{ of = \"x, t\", odd = \"x\" }",
+      {"x = [-1, 1], t = [0, 1]",
+       "{ of = \"x, t\", odd = \"x\" }",
        "left = { on = \"x = -1\", equation = \"u = 1\", hard = true }, "
        "start = { on = \"t = 0\", equation = \"u = x^2\", hard = true }",
        {"at x = 1, t = 0", "`left` (by parity) says u = -1", "`start` says u = 1", ""}},

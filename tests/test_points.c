@@ -156,8 +156,9 @@ static void order_in_the_file_changes_no_bit(void **state) {
  * its own key, whatever the order, and the first equation the points that it has alone. */
 static void every_site_has_its_own_key(void **state) {
   (void)state;
-  static const char *const head = "domain = { x = [0, 1], t = [0, 2] }\npoints = { interior = 512 }\n"
-                                  "unknowns = { u = \"x, t\", s = \"t\", r = \"x\" }\n";
+  static const char *const head =
+      "domain = { x = [0, 1], t = [0, 2] }\npoints = { interior = 512 }\n"
+      "unknowns = { u = \"x, t\", s = \"t\", r = \"x\" }\n";
   static const char *const bodies[] = {
       "equations = { heat = \"u_t = u_xx\", ode = \"s_t = -s\", right = \"u(x=1) = s\","
       " steady = \"r_xx = 1\" }\n"
@@ -195,12 +196,13 @@ static void long_keys_stay_apart(void **state) {
   memset(a, 'a', 60);
   memset(b, 'b', 60);
   a[60] = b[60] = '\0';
-  snprintf(text, sizeof text,
-           "domain = { %s = [0, 1], %s = [0, 2] }\nunknowns = { u = \"%s, %s\" }\n"
-           "equations = { e = \"lap(u) = 0\" }\npoints = { interior = 512 }\n"
-           "conditions = { c%.59s = { on = \"%s = 0 and (%s = 0 or %s = 2)\", equation = \"u = 0\" }"
-           " }\n",
-           a, b, a, b, a, a, b, b);
+  snprintf(
+      text, sizeof text,
+      "domain = { %s = [0, 1], %s = [0, 2] }\nunknowns = { u = \"%s, %s\" }\n"
+      "equations = { e = \"lap(u) = 0\" }\npoints = { interior = 512 }\n"
+      "conditions = { c%.59s = { on = \"%s = 0 and (%s = 0 or %s = 2)\", equation = \"u = 0\" }"
+      " }\n",
+      a, b, a, b, a, a, b, b);
   layout l = draw_text(text, 500, &training);
   assert_int_equal(l.sites->n_sites, 3);
   const pn_term_sites *term = &l.sites->terms[1];

@@ -75,6 +75,25 @@ for i in $(seq $n); do
 done
 echo "$good of $n runs end in the same bits ($killed were killed)"
 
+# The banner of a resumed run names the step that the summary of the stopped one ends with, on a record or not.
+for i in 1 2 3; do
+  PINN_SAVE_SECONDS=0.005 "$PINN" solve swing.toml --quiet --threads 1 --out cut$i &
+  child=$!
+  for _ in $(seq 600); do
+    [ -s cut$i/result.h5 ] && break
+    sleep 0.01
+  done
+  sleep 0.0$((2 * i))
+  kill -TERM $child 2>/dev/null
+  wait $child
+  steps=$(sed -n 's/.*"steps": \([0-9]*\).*/\1/p' cut$i/summary.json | head -n 1)
+  "$PINN" solve swing.toml --threads 1 --out cut$i --resume >cut.txt 2>&1
+  told=$(sed -n 's/^resumed .* at step \([0-9 ]*\)$/\1/p' cut.txt | tr -d ' ')
+  echo "stopped at step ${steps:-?}, resumed at step ${told:-?}"
+  [ "${steps:-0}" -gt 0 ] && [ "$told" = "$steps" ] || exit 1
+  [ "$(digest cut$i)" = "$expected" ] || { echo "the run that was cut ends in other bits"; exit 1; }
+done
+
 # What must not be resumed.
 refused=0
 "$PINN" solve swing.toml --quiet --out nothing --resume 2>err

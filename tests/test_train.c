@@ -348,7 +348,7 @@ static void default_plan_follows_the_size(void **state) {
     OK(pn_plan_new(problem, n, &plan));
     assert_true(plan.standard && plan.n == 2);
     assert_string_equal(plan.stages[0].class_->name, "adam");
-    assert_int_equal(plan.stages[0].stage.steps, 2000);
+    assert_int_equal(plan.stages[0].stage.steps, 500);
     assert_int_equal(plan.stages[0].schedule.kind, PN_COSINE);
     assert_string_equal(plan.stages[1].class_->name, n == 5000 ? "ssbroyden" : "lbfgs");
     pn_plan_limit(&plan, 0);

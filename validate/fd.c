@@ -14,6 +14,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "validate/mp.h"
 
@@ -154,6 +155,8 @@ tn_status vd_audit_rules(const vd_options *options, vd_report *report) {
   const vd_options *o = options ? options : &defaults;
   for (int op = 0; op < TN_OPS; ++op) {
     vd_case list[VD_CASES];
+    if (o->only && strcmp(o->only, tn_op_row((tn_op_id)op)->name) != 0)
+      continue;
     size_t n = vd_cases_of((tn_op_id)op, list);
     for (size_t i = 0; i < n; ++i) {
       digits d = {{0}, {0}};

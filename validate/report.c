@@ -100,7 +100,10 @@ tn_status vd_report_markdown(const vd_report *report, const char *title, bool fa
                              char **out) {
   writer w = {0};
   *out = NULL;
-  put_text(&w, "# %s\n\n%zu rows, %zu fail.\n\n", title, report->n, vd_report_failures(report));
+  put_text(&w, "# %s\n\n%zu rows, %zu fail.\n", title, report->n, vd_report_failures(report));
+  if (failures_only && vd_report_failures(report) == 0)
+    return finish(&w, out);
+  put_text(&w, "\n");
   put_text(&w, "| subject | dtype | method | order | points | judged by | value | bound | ulp | c |"
                " norm-2 | worst at | verdict |\n");
   put_text(&w, "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");

@@ -61,7 +61,7 @@ typedef struct vd_options {
   int bits;           /* MPFR precision of references */
   double c_ceiling;   /* bound on c where ulp does not judge */
   double norm2_ulps;  /* vd_audit_program: bound on relative norm-2 errors, in u of the dtype */
-  const char *only;   /* one row's name; NULL: all */
+  const char *only;   /* one row's name, for rules and ops; NULL: all */
 } vd_options;
 /* seed 1, 1000 points, 8 rule points, order 3, 256 bits, c 12, norm-2 128 u. */
 TN_API vd_options vd_options_default(void);

@@ -119,13 +119,20 @@ static int validate_problem(request *r, const char *path) {
   return status;
 }
 
+static const char help[] =
+    "pinn validate ops           needs no file: every operation of the program, its values, its\n"
+    "                            derivatives and their rules, at random and at awkward points\n"
+    "pinn validate problem FILE  a training step of this problem: unknowns, derivatives, residuals,\n"
+    "                            loss and gradients, recomputed with 256 bits\n"
+    "\nExit status: 1 if a row misses its bound.\n";
+
 static int run(const cli_command *self, int argc, char **argv) {
   request r = {.options = vd_options_default()};
   const cli_option options[] = {
       {"points", "n", CLI_COUNT, &r.points,
        "random points a row (ops), or of each set (problem; 64)"},
       {"seed", "n", CLI_SEED, &r.seed, "of the points and of fresh weights"},
-      {"only", "NAME", CLI_TEXT, &r.only, "ops: one operation"},
+      {"only", "NAME", CLI_TEXT, &r.only, "ops: this operation alone, as in `pinn ops`"},
       {"weights", "RESULT", CLI_TEXT, &r.weights,
        "problem: trained weights, an out folder or result.h5"},
       {"dtype", "f64|f32", CLI_TEXT, &r.dtype, "problem: number format of the program (f64)"},
@@ -139,13 +146,17 @@ static int run(const cli_command *self, int argc, char **argv) {
   size_t n = 0;
   if (argc > 64)
     argc = 64;
-  int status = cli_start(self, options, "Exit status: 1 if a row misses its bound.\n", argc, argv,
-                         1, 2, "what to validate, `ops` or `problem FILE`,", words, &n);
+  int status = cli_start(self, options, help, argc, argv, 1, 2,
+                         "what to validate, `ops` or `problem FILE`,", words, &n);
   if (status < 0) {
     if (strcmp(words[0], "ops") == 0 && n == 1)
       status = validate_ops(&r);
     else if (strcmp(words[0], "problem") == 0 && n == 2)
       status = validate_problem(&r, words[1]);
+    else if (strcmp(words[0], "problem") == 0)
+      status = cli_failed(TN_FAIL(TN_EINPUT,
+                                  "pinn validate problem: the problem file is missing\n"
+                                  "usage: pinn validate problem FILE [--weights RESULT]"));
     else
       status =
           cli_failed(TN_FAIL(TN_EINPUT, "pinn validate: `%s%s%s`: expected `ops` or `problem FILE`",
