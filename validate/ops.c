@@ -41,15 +41,10 @@ typedef struct lab {
 /* ---- Points --------------------------------------------------------------------------------- */
 
 /* Whether a row is audited at a special point: where it is defined, and for functions with a pole
- * or a branch point at 0 not so close to it that third derivatives leave the range. */
+ * or a branch point at 0 not so close to it that third derivatives leave the range. A row whose
+ * interval is positive has its domain there. */
 static bool defined_at(const vd_case *c, double x) {
   switch (c->op) {
-  case TN_OP_log:
-  case TN_OP_log10:
-  case TN_OP_dlog10:
-  case TN_OP_sqrt:
-  case TN_OP_powr:
-    return x >= 1e-9;
   case TN_OP_recip:
     return fabs(x) >= 1e-9;
   case TN_OP_powi:
@@ -65,7 +60,7 @@ static bool defined_at(const vd_case *c, double x) {
   case TN_OP_atan2:
     return x >= 0.1 && x <= 9;
   default:
-    return true;
+    return tn_op_row(c->op)->arity != 1 || tn_op_row(c->op)->lo <= 0 || x >= 1e-9;
   }
 }
 
