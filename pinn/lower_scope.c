@@ -132,3 +132,20 @@ tn_status pn_lower_terms(pn_scope *scope, const pn_relation *relation, size_t ca
   pn_frame_done(&frame);
   return status;
 }
+
+void pn_join_data(const pn_problem *problem, size_t *n, tn_value *values, pn_expr **exprs, int *signs) {
+  size_t kept = 0, data = PN_NONE;
+  for (size_t i = 0; i < *n; ++i) {
+    if (pn_expr_unknowns(problem, exprs[i]) == 0 && data != PN_NONE) {
+      tn_value part = signs[i] == signs[data] ? values[i] : tn_neg(values[i]);
+      values[data] = tn_add(values[data], part);
+      continue;
+    }
+    if (pn_expr_unknowns(problem, exprs[i]) == 0)
+      data = kept;
+    values[kept] = values[i];
+    exprs[kept] = exprs[i];
+    signs[kept++] = signs[i];
+  }
+  *n = kept;
+}

@@ -51,6 +51,7 @@ static tn_status add_row(pn_metrics *q, size_t p, size_t m, size_t r, size_t sit
   TN_TRY(pn_scopes_at(scopes, site, &scope));
   TN_TRY(pn_lower_relation(scope, relation, &whole));
   TN_TRY(pn_lower_terms(scope, relation, PN_MOST_PARTS, &row->n_parts, values, exprs, signs));
+  pn_join_data(q->model->problem, &row->n_parts, values, exprs, signs);
   TN_TRY(push(list, whole));
   for (size_t i = 0; i < row->n_parts; ++i)
     TN_TRY(push(list, values[i]));

@@ -137,6 +137,9 @@ tn_status pn_lower_relation(pn_scope *scope, const pn_relation *relation, tn_val
  * relative residuals and for pinn check --at. At most `capacity`: what would be more stays summed. */
 tn_status pn_lower_terms(pn_scope *scope, const pn_relation *relation, size_t capacity, size_t *n,
                          tn_value *values, pn_expr **exprs, int *signs) TN_MUST_USE;
+/* Joins the terms that hold no unknown into one (in place of the first, with its expression and sign): known
+ * terms that cancel, as in u + 1e6 = 1e6, say nothing about the size of a relation. */
+void pn_join_data(const pn_problem *problem, size_t *n, tn_value *values, pn_expr **exprs, int *signs);
 /* The unknown itself in a scope (network, ansatz, hard constraints; or exact). */
 tn_status pn_lower_unknown(pn_scope *scope, size_t unknown, tn_value *out) TN_MUST_USE;
 

@@ -272,9 +272,11 @@ tn_status pn_relation_size(pn_scopes *scopes, size_t m, size_t r, const double *
     double most = 0;
     TN_TRY(look_at(&c, term->site[k]));
     TN_TRY(take_apart(&c, &term->term->relations[r], &p));
+    pn_join_data(problem_of(&c), &p.n, p.value, p.expr, p.sign);
     for (size_t i = 0; i < p.n; ++i) {
       double x = 0;
-      TN_TRY(size_of(&c, p.expr[i], &x));
+      bool data = pn_expr_unknowns(problem_of(&c), p.expr[i]) == 0;
+      TN_TRY(data ? rms_of(&c, p.value[i], &x) : size_of(&c, p.expr[i], &x));
       if (!isfinite(x))
         continue;
       most = fmax(most, x);

@@ -222,6 +222,29 @@ static void terms_add_up_to_the_relation(void **state) {
   model_close(&c);
 }
 
+/* Known terms that cancel are joined, so that they cannot make a relation look large. */
+static void known_terms_are_joined(void **state) {
+  (void)state;
+  static const char text[] = "domain = { t = [0, 1] }\nunknowns = { u = \"t\" }\n"
+                             "equations = { e = \"u_t + t + 1e6 + u = 1e6 - t\" }\n"
+                             "conditions = { start = { on = \"t = 0\", equation = \"u = 1\" } }\n";
+  model_case c;
+  tn_value values[8];
+  pn_expr *exprs[8];
+  int signs[8];
+  size_t n = 0;
+  double p[] = {0.25}, joined = 0;
+  model_open(&c, text, TN_F64, 6);
+  assert_int_equal(pn_lower_terms(&c.box[0], &c.problem->equations[0].relations[0], 8, &n, values,
+                                  exprs, signs), TN_OK);
+  assert_int_equal(n, 6);
+  pn_join_data(c.problem, &n, values, exprs, signs);
+  assert_int_equal(n, 3); /* u_t, t + 1e6 - 1e6 + t, u */
+  model_values(&c, &c.box[0], values[1], 1, p, &joined);
+  assert_true(fabs(signs[1] * joined - 0.5) <= 3e-10); /* two roundings of 1e6 */
+  model_close(&c);
+}
+
 static tn_op_id op_of(model_case *c, const char *text) {
   pn_expr *tree = NULL;
   tn_value value = {0};
@@ -379,6 +402,7 @@ int main(void) {
       cmocka_unit_test(derivative_on_a_face_is_that_of_the_inside),
       cmocka_unit_test(mean_averages_over_its_own_points),
       cmocka_unit_test(terms_add_up_to_the_relation),
+      cmocka_unit_test(known_terms_are_joined),
       cmocka_unit_test(powers_are_products_where_they_can_be),
       cmocka_unit_test(ansatz_wraps_the_network),
       cmocka_unit_test(parity_is_exact),
