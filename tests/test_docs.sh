@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# test_docs.sh: generated pages are what the program generates, and links between pages lead somewhere.
+set -u
+good=0 total=0
+say() { total=$((total + 1)); if [ "$1" = 0 ]; then good=$((good + 1)); else echo "FAILED $2"; fi; }
+"$PINN" ops --markdown >ops.md && diff -u "$SOURCE_DIR/docs/ops.md" ops.md; say $? "docs/ops.md is out of date: ./dev doc"
+"$PINN" keys --markdown >keys.md && diff -u "$SOURCE_DIR/docs/problem-format.md" keys.md
+say $? "docs/problem-format.md is out of date: ./dev doc"
+for page in "$SOURCE_DIR"/README.md "$SOURCE_DIR"/CONTRIBUTING.md "$SOURCE_DIR"/docs/*.md "$SOURCE_DIR"/docs/design/*.md; do
+  while IFS= read -r link; do
+    case $link in http*|mailto:*|\#*|'') continue ;; esac
+    [ -e "$(dirname "$page")/${link%%#*}" ]; say $? "${page#"$SOURCE_DIR"/}: link to $link"
+  done < <(grep -o '](\([^)]*\))' "$page" | sed 's/^](//; s/)$//')
+done
+head -n 40 "$SOURCE_DIR/README.md" | grep -q './dev solve problems/burgers.toml'; say $? "README opens with the solve command"
+head -n 40 "$SOURCE_DIR/README.md" | grep -q './dev test'; say $? "README opens with the test command"
+echo "docs: $good of $total"
+[ "$good" = "$total" ]
