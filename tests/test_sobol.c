@@ -128,7 +128,7 @@ static void smooth_product_is_integrated_far_better_than_by_chance(void **state)
   enum { DIMENSIONS = 6, STREAMS = 16 };
   double squares = 0;
   for (int k = 0; k < STREAMS; ++k) {
-    char name[16];
+    char name[32];
     snprintf(name, sizeof name, "stream %d", k);
     assert_int_equal(pn_sobol(DIMENSIONS, stream_of(name), 0, MOST, points), TN_OK);
     squares += pow(error_of_mean(points, DIMENSIONS, DIMENSIONS, MOST), 2);
