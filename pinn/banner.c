@@ -267,6 +267,23 @@ static const char *outcome_word(const pn_run *run) {
   }
 }
 
+/* Warnings from before the first step have scrolled away; what converged may be one of many. */
+static tn_status put_note(const pn_run *run, FILE *out) {
+  static const char word[] = "warning: ";
+  size_t n = 0;
+  for (const char *line = run->warnings; line != NULL && *line != '\0';) {
+    n += strncmp(line, word, sizeof word - 1) == 0;
+    line = strchr(line, '\n');
+    line = line != NULL ? line + 1 : NULL;
+  }
+  if (n == 0 || run->failure != NULL)
+    return TN_OK;
+  pn_text text = {0};
+  pn_putf(&text, "%zu warning%s of the check stand%s above; the answer may not be unique", n,
+          n == 1 ? "" : "s", n == 1 ? "s" : "");
+  return put_text(out, "note", &text);
+}
+
 tn_status pn_banner_end(pn_run *run, FILE *out) {
   if (out == NULL)
     return TN_OK;
@@ -293,6 +310,7 @@ tn_status pn_banner_end(pn_run *run, FILE *out) {
     put_wrapped(out, head, indent, text.text != NULL ? text.text : "");
     pn_text_free(&text);
   }
+  TN_TRY(put_note(run, out));
   pn_putf(&text, "%s: result.h5 summary.json report.html    %d s, %d MiB", run->folder,
           (int)ceil(run->seconds), (int)ceil(pn_peak_mib()));
   TN_TRY(put_text(out, "written", &text));

@@ -1,8 +1,9 @@
 /* check_conflict.c: conditions that contradict each other, repeat, or will break in training.
  *
  * Where two faces meet, two conditions may give two values. Sampled points never lie there, so the network
- * bridges the step; it is told, with the rule, as a note. A value along a periodic coordinate that differs at
- * its two ends, or lacks the parity that the unknown has, is a warning: no network can fit it.
+ * bridges the step; it is told, with the rule, as a note. Two values for one
+ * thing at one and the same place are an error. A value along a periodic coordinate that differs at its two
+ * ends, or lacks the parity that the unknown has, is a warning: no network can fit it.
  */
 #include "pinn/check.h"
 
@@ -93,10 +94,9 @@ static tn_status compare_terms(pn_checking *c, const pn_term *s, const pn_term *
     return TN_OK;
   char numbers[2][48];
   const pn_points *points = &c->problem->points;
-  const char *rule = s->wins || t->wins ? "wins = true decides which of them is kept there"
-                     : s->hard || t->hard
-                         ? s->hard ? "the first is built in and holds there"
-                                   : "the second is built in and holds there"
+  const char *rule = s->wins || t->wins   ? "wins = true decides which of them is kept there"
+                     : s->hard || t->hard ? s->hard ? "the first is built in and holds there"
+                                                    : "the second is built in and holds there"
                      : points->keep_corners
                          ? "both are kept (points.corners = \"keep\"); wins = true "
                            "lets one of them hold"
@@ -113,16 +113,18 @@ static tn_status compare_terms(pn_checking *c, const pn_term *s, const pn_term *
 
 /* ---- Twice the same ------------------------------------------------------------------------------------ */
 
+static bool same_piece(const pn_piece *a, const pn_piece *b) {
+  bool same = a->n_fixed == b->n_fixed && !a->filter && !b->filter;
+  for (size_t j = 0; same && j < a->n_fixed; ++j)
+    same = a->fixed[j] == b->fixed[j] && a->value[j] == b->value[j];
+  return same;
+}
+
 static bool same_place(const pn_term *s, const pn_term *t) {
   for (size_t i = 0; i < s->n_pieces; ++i)
-    for (size_t k = 0; k < t->n_pieces; ++k) {
-      const pn_piece *a = &s->pieces[i], *b = &t->pieces[k];
-      bool same = a->n_fixed == b->n_fixed && !a->filter && !b->filter;
-      for (size_t j = 0; same && j < a->n_fixed; ++j)
-        same = a->fixed[j] == b->fixed[j] && a->value[j] == b->value[j];
-      if (same)
+    for (size_t k = 0; k < t->n_pieces; ++k)
+      if (same_piece(&s->pieces[i], &t->pieces[k]))
         return true;
-    }
   return s->where == PN_INTEGRAL && t->where == PN_INTEGRAL;
 }
 
@@ -141,6 +143,76 @@ static tn_status compare_texts(pn_checking *c, const pn_term *s, const pn_term *
                       "`%s` says again what `%s` says, at the same place: it only counts twice",
                       t->name, s->name);
     }
+  return TN_OK;
+}
+
+/* The side with unknowns as text and the side without them, of an equality that has such sides. */
+static bool sides_of(pn_checking *c, const pn_relation *r, const pn_piece *piece, const char **text,
+                     pn_expr **data) {
+  pn_problem *p = c->problem;
+  pn_expr *lhs = NULL, *rhs = NULL;
+  if (r->op != PN_EQUAL || pn_scalar(p, r->lhs, r->component, piece, &lhs) != TN_OK ||
+      pn_scalar(p, r->rhs, r->component, piece, &rhs) != TN_OK)
+    return false;
+  bool left = pn_expr_unknowns(p, lhs) != 0;
+  if (left == (pn_expr_unknowns(p, rhs) != 0))
+    return false;
+  *text = pn_check_text(c, left ? lhs : rhs);
+  *data = left ? rhs : lhs;
+  return true;
+}
+
+/* u = g and u = h on one piece (NULL: without points), with g and h apart at some sample point. */
+static tn_status contradict(pn_checking *c, const pn_term *s, const pn_relation *r,
+                            const pn_term *t, const pn_relation *q, const pn_piece *piece,
+                            bool *found) {
+  const pn_problem *p = c->problem;
+  const char *one = NULL, *other = NULL;
+  pn_expr *g = NULL, *h = NULL;
+  double points[SAMPLES * PN_MAX_COORDINATES], at[PN_MAX_COORDINATES], x = 0, y = 0;
+  char numbers[2][48];
+  if (!sides_of(c, r, piece, &one, &g) || !sides_of(c, q, piece, &other, &h) ||
+      strcmp(one, other) != 0)
+    return TN_OK;
+  TN_TRY(scatter(p, points));
+  for (size_t i = 0; i < SAMPLES; ++i) {
+    double *point = points + i * p->n_coordinates;
+    for (size_t k = 0; k < PN_MAX_COORDINATES;
+         ++k) /* told: what is fixed, or what g, h vary with */
+      at[k] = k < p->n_coordinates && ((pn_expr_depends(p, g) | pn_expr_depends(p, h)) >> k & 1u)
+                  ? point[k]
+                  : NAN;
+    for (size_t k = 0; piece && k < piece->n_fixed; ++k)
+      at[piece->fixed[k]] = point[piece->fixed[k]] = piece->value[k];
+    if (pn_evaluate(p, g, point, &x) != TN_OK || pn_evaluate(p, h, point, &y) != TN_OK ||
+        !differ(x, y))
+      continue;
+    snprintf(numbers[0], sizeof numbers[0], "%.6g", x);
+    snprintf(numbers[1], sizeof numbers[1], "%.6g", y);
+    *found = true;
+    return pn_found(c, PN_FOUND_ERROR, t->name, pn_expr_place(q->whole), q->whole->length,
+                    "`%s` contradicts %s%s%s%s%s: `%s` cannot be %s and %s there", t->name,
+                    s == t ? "itself" : "`", s == t ? "" : s->name, s == t ? "" : "`",
+                    piece ? " at " : "", piece ? pn_check_point(c, at) : "", one, numbers[1],
+                    numbers[0]);
+  }
+  return TN_OK;
+}
+
+/* Measured values inside a volume may scatter; what wins = true is asked to hold does. Of two hard
+ * ones the model says it. */
+static tn_status compare_data(pn_checking *c, const pn_term *s, const pn_term *t) {
+  bool found = false;
+  if (s->where != t->where || s->where == PN_IN || s->wins || t->wins || (s->hard && t->hard))
+    return TN_OK;
+  bool points = s->where == PN_ON;
+  for (size_t r = 0; r < s->n_relations; ++r)
+    for (size_t q = s == t ? r + 1 : 0; q < t->n_relations; ++q)
+      for (size_t i = 0; i < (points ? s->n_pieces : 1); ++i)
+        for (size_t k = 0; k < (points ? t->n_pieces : 1) && !found; ++k)
+          if (!points || same_piece(&s->pieces[i], &t->pieces[k]))
+            TN_TRY(contradict(c, s, &s->relations[r], t, &t->relations[q],
+                              points ? &s->pieces[i] : NULL, &found));
   return TN_OK;
 }
 
@@ -306,8 +378,7 @@ static tn_status check_where(pn_checking *c, const pn_term *t) {
     size_t n = pn_check_nodes(p, t->relations[r].whole, MOST, nodes);
     for (size_t i = 0; i < n; ++i) {
       const pn_expr *e = nodes[i];
-      const pn_expr *test =
-          e->kind == PN_WHERE ? lost_equality(p, e->args[0], fixed_by(t)) : NULL;
+      const pn_expr *test = e->kind == PN_WHERE ? lost_equality(p, e->args[0], fixed_by(t)) : NULL;
       if (!test || pn_check_has(p, e->args[2], PN_DIVIDE))
         continue;
       return pn_found(c, PN_FOUND_WARNING, t->name, pn_expr_place(test), test->length,
@@ -324,6 +395,7 @@ tn_status pn_check_conflicts(pn_checking *c) {
   for (size_t i = 0; i < p->n_conditions; ++i)
     for (size_t k = i; k < p->n_conditions; ++k) {
       TN_TRY(compare_texts(c, &p->conditions[i], &p->conditions[k]));
+      TN_TRY(compare_data(c, &p->conditions[i], &p->conditions[k]));
       TN_TRY(compare_terms(c, &p->conditions[i], &p->conditions[k]));
     }
   TN_TRY(check_symmetries(c));

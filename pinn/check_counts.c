@@ -278,6 +278,7 @@ static const char *given_at(pn_checking *c, const group *g, size_t x, int side) 
       for (size_t k = 0; k < t->n_pieces; ++k)
         here |= t->where == PN_ON && t->pieces[k].n_fixed == 1 && t->pieces[k].fixed[0] == x &&
                 (side == 0 || t->pieces[k].side[0] == side);
+      here |= side == 0 && t->where == PN_INTEGRAL; /* y(0) = 1 without `on` */
       if (here && mentions(p, &t->relations[r], g->members))
         pn_putf(&text, "%s`%s` (%s)", text.n ? ", " : "only ", t->name,
                 pn_check_text(c, t->relations[r].whole));
@@ -323,11 +324,42 @@ static bool only_coordinate(const pn_problem *p, const group *g, size_t x) {
   return true;
 }
 
+/* Is every condition of the group an equality and every member a plain unknown with an order along x? Else
+ * more than the orders may be meant: a parameter that is sought, a pressure, an ansatz that says it again. */
+static bool is_plain(const pn_problem *p, const group *g, size_t x) {
+  for (size_t u = 0; u < p->n_unknowns; ++u)
+    if (has(g->members, u) && (g->order[u][x] < 1 || p->unknowns[u].ansatz))
+      return false;
+  for (size_t i = 0; i < p->n_conditions; ++i)
+    for (size_t r = 0; r < p->conditions[i].n_relations; ++r)
+      if (mentions(p, &p->conditions[i].relations[r], g->members) &&
+          p->conditions[i].relations[r].op != PN_EQUAL)
+        return false;
+  return !g->measured;
+}
+
+static tn_status too_many(pn_checking *c, const group *g, size_t x, size_t given, size_t need,
+                          const char *where, int side) {
+  size_t u = whom(c->problem, g, x, 1);
+  if (u == PN_NONE || !is_plain(c->problem, g, x))
+    return TN_OK;
+  const pn_unknown *unknown = &c->problem->unknowns[u];
+  const char *list = given_at(c, g, x, side);
+  return pn_found(c, PN_FOUND_WARNING, unknown->name, unknown->place, strlen(unknown->name),
+                  "more conditions than the order: `%s` needs %s %s for `%s`%s, %s are given: %s",
+                  pn_check_derivative(c, u, x, g->order[u][x]), count_word(need), where,
+                  unknown->name,
+                  g->members & (g->members - 1) ? " and what is coupled with it" : "",
+                  count_word(given), strncmp(list, "only ", 5) == 0 ? list + 5 : list);
+}
+
 static tn_status check_points(pn_checking *c, const group *g, size_t x) {
   size_t need = sum_orders(c->problem, g, x, 1, 1);
   bool time = c->problem->coordinates[x].role == PN_TIME;
   faces f;
   TN_TRY(count_faces(c->problem, g, x, &f));
+  if (f.total + g->integrals > need && need > 0)
+    return too_many(c, g, x, f.total + g->integrals, need, "at points", 0);
   if (f.total + g->integrals >= need)
     return TN_OK;
   return too_few(c, g, time ? PN_FOUND_ERROR : PN_FOUND_WARNING, x, 1, need, "at points", 0);
@@ -338,11 +370,14 @@ static tn_status check_time(pn_checking *c, const group *g, size_t x) {
   char where[96];
   faces f;
   TN_TRY(count_faces(c->problem, g, x, &f));
-  if (f.lo >= need || f.hi >= need)
-    return TN_OK;
   int side = f.hi > f.lo ? 1 : -1;
+  size_t given = side < 0 ? f.lo : f.hi;
   const pn_coordinate *axis = &c->problem->coordinates[x];
   snprintf(where, sizeof where, "at %s = %.6g", axis->name, side < 0 ? axis->lo : axis->hi);
+  if (given > need && need > 0)
+    return too_many(c, g, x, given, need, where, side);
+  if (given >= need)
+    return TN_OK;
   return too_few(c, g, PN_FOUND_ERROR, x, 1, need, where, side);
 }
 

@@ -309,6 +309,10 @@ static tn_status check_value(pn_toml *v, const pn_key *key, const char *label) {
 
 /* The keys of one table: [network], one stage, one entry. */
 static tn_status check_fixed(pn_toml *table, const char *name, const char *label) {
+  if (table->kind == PN_TOML_STRING && strcmp(name, "conditions") == 0 && table->length < LABEL)
+    return pn_fail_at(TN_EINPUT, table->place, 1,
+                      "%s is a table, not a string: write %s = { equation = \"%s\" }", label,
+                      table->key, table->string);
   if (table->kind != PN_TOML_TABLE)
     return pn_fail_at(TN_EINPUT, table->place, 1, "%s is a table, not %s", label,
                       pn_toml_kind_text(table->kind));

@@ -9,6 +9,7 @@
  * expression from [exact] instead.
  */
 #include "pinn/lower.h"
+#include "pinn/names.h"
 
 tn_status pn_frame_net(pn_frame *f, tn_value *out) {
   const pn_model *m = f->scope->model;
@@ -70,7 +71,18 @@ static tn_status lower_exact(pn_frame *f, size_t unknown, tn_value *out) {
   const pn_unknown *u = &f->scope->model->problem->unknowns[unknown];
   if (!u->exact)
     return TN_FAIL(TN_EINPUT, "`%s` has no exact solution", u->name);
-  return pn_frame_lower(f, u->exact, out);
+  tn_status status = pn_frame_lower(f, u->exact, out);
+  if (status != TN_EINPUT)
+    return status;
+  const pn_problem *p = f->scope->model->problem;
+  uint32_t bits = pn_expr_depends(p, u->exact);
+  for (size_t i = 0; i < p->n_coordinates; ++i)
+    if ((bits >> i & 1u) && !pn_unknown_has(u, i) && !f->coordinate[i].graph)
+      return pn_expr_fail(TN_EINPUT, u->exact,
+                          "`%s` stands in the exact solution of `%s`, but `%s` does not depend on "
+                          "it: name it among the coordinates of `%s`",
+                          p->coordinates[i].name, u->name, u->name, u->name);
+  return status;
 }
 
 tn_status pn_frame_unknown(pn_frame *f, size_t unknown, tn_value *out) {

@@ -281,6 +281,31 @@ static size_t good_bytes(const pn_problem *p, const char *axes, size_t *n) {
   }
 }
 
+/* " A derivative is written u_x, u_xx.", with a coordinate that the field has. */
+static void derivative_hint(const pn_problem *p, const char *field, char *out, size_t size) {
+  size_t index = 0, n = 0;
+  const size_t *of = coordinates_of(p, pn_lookup(p, field, &index), index, &n);
+  const char *x = n ? p->coordinates[of ? of[0] : 0].name : "x";
+  const char *bar = strlen(x) > 1 ? "_" : "";
+  snprintf(out, size, " A derivative is written %s_%s, %s_%s%s%s.", field, x, field, x, bar, x);
+}
+
+/* The field in du, du_dx, d2u, d2u_dx2. */
+static bool reads_as_quotient(const pn_problem *p, const char *name, char field[WORD]) {
+  size_t index = 0;
+  if (*name != 'd')
+    return false;
+  ++name;
+  name += strspn(name, "0123456789");
+  const char *end = strstr(name, "_d");
+  size_t length = end ? (size_t)(end - name) : strlen(name);
+  if (length == 0 || length >= WORD)
+    return false;
+  memcpy(field, name, length);
+  field[length] = 0;
+  return is_field(pn_lookup(p, field, &index));
+}
+
 tn_status pn_no_coordinate(const pn_problem *problem, const pn_expr *expr, const char *name,
                            const char *field, const char *axes) {
   char list[LIST], bad[WORD], near[2 * WORD] = "";
@@ -311,6 +336,8 @@ tn_status pn_no_coordinate(const pn_problem *problem, const pn_expr *expr, const
   if (n > 0 && field && strlen(axes) < WORD)
     snprintf(near, sizeof near, " Did you mean `%s_%.*s%s%s`?", field, (int)good, axes,
              problem->coordinates[of ? of[0] : 0].name, axes + good + strlen(bad));
+  if (*near && axes[good] >= '0' && axes[good] <= '9') /* u_4x, u_x2 */
+    derivative_hint(problem, field, near, sizeof near);
   if (sort == PN_IS_UNKNOWN)
     return pn_expr_fail(TN_EINPUT, expr, "`%s`: %s depends on %s; there is no coordinate `%s`.%s",
                         name, field, list, bad, near);
@@ -372,7 +399,12 @@ tn_status pn_unknown_name(const pn_problem *problem, const pn_expr *expr, const 
     if (is_field(pn_lookup(problem, names[i], &index)))
       fields[n_fields++] = names[i];
   const char *near_field = *field ? pn_nearest(field, n_fields, fields) : NULL;
-  if (near)
+  char quotient[WORD] = "";
+  if (reads_as_quotient(problem, name, quotient))
+    derivative_hint(problem, quotient, hint, sizeof hint);
+  else if (strcmp(name, "e") == 0)
+    snprintf(hint, sizeof hint, " Write exp(...) for e^(...).");
+  else if (near)
     snprintf(hint, sizeof hint, " Did you mean `%s`?", near);
   else if (near_field)
     snprintf(hint, sizeof hint, " Did you mean `%s%s`?", near_field, bar);
@@ -396,7 +428,14 @@ tn_status pn_unknown_function(const pn_expr *expr, const char *name) {
     names[n++] = operators[i];
   for (size_t i = 0; i < n; ++i)
     add(list, sizeof list, "%s%s", i ? " " : "", names[i]);
+  static const char *const others[][2] = {
+      {"laplace", "lap"}, {"laplacian", "lap"}, {"Laplace", "lap"}, {"Laplacian", "lap"},
+      {"Delta", "lap"},   {"gradient", "grad"}, {"nabla", "grad"},  {"divergence", "div"},
+      {"ln", "log"},      {"arcsin", "asin"},   {"arccos", "acos"}, {"arctan", "atan"}};
   const char *near = pn_nearest(name, n, names);
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; ++i)
+    if (strcmp(name, others[i][0]) == 0)
+      near = others[i][1];
   return pn_expr_fail(TN_EINPUT, expr, "unknown function `%s`.%s%s%s The functions are %s", name,
                       near ? " Did you mean `" : "", near ? near : "", near ? "`?" : "", list);
 }

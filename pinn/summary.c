@@ -9,6 +9,7 @@
  *                              met by construction
  *   loss, steps, seconds       at the end; of training alone, and of the whole run
  *   stop_reasons               a text a stage
+ *   warnings                   a text for each warning of the check before the run
  *   weights, weights_sha256    number of trained numbers, and a digest of their bytes: equal
  *                              runs, equal digest
  *   peak_mib, threads, ranks, device, isa, blas, precision, seed, version
@@ -17,8 +18,30 @@
  */
 #include "pinn/summary.h"
 
+#include <string.h>
+
 #include "pinn/files.h"
 #include "pinn/json.h"
+
+/* run->warnings is one text; each of its warnings starts a line with this word. */
+static tn_status put_warnings(pn_json *json, const pn_run *run) {
+  static const char next[] = "\nwarning: ";
+  const char *at = run->warnings;
+  pn_json_array(json, "warnings");
+  while (at != NULL && strncmp(at, next + 1, sizeof next - 2) == 0) {
+    at += sizeof next - 2;
+    const char *end = strstr(at, next);
+    size_t n = end != NULL ? (size_t)(end - at) : strlen(at);
+    char *text = NULL;
+    TN_TRY(TN_NEW(n + 1, &text));
+    memcpy(text, at, n);
+    pn_json_string(json, NULL, text);
+    tn_free(&text);
+    at = end != NULL ? end + 1 : NULL;
+  }
+  pn_json_end(json);
+  return TN_OK;
+}
 
 static void put_fields(pn_json *json, const pn_run *run) {
   const pn_train_result *r = pn_training_result(run->training);
@@ -113,13 +136,15 @@ tn_status pn_summary_write(const pn_run *run) {
       pn_json_string(json, NULL, r->stages[i].reason);
   }
   pn_json_end(json);
+  tn_status status = put_warnings(json, run);
   if (r->detector[0] != '\0')
     pn_json_string(json, "detector", r->detector);
   pn_json_integer(json, "weights", (int64_t)n);
   pn_json_string(json, "weights_sha256", digest);
   put_environment(json, run);
   pn_json_end(json);
-  tn_status status = pn_path_join(run->folder, "summary.json", &path);
+  if (status == TN_OK)
+    status = pn_path_join(run->folder, "summary.json", &path);
   if (status == TN_OK)
     status = pn_json_write(json, path);
   tn_free(&path);

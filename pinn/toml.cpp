@@ -204,6 +204,93 @@ tn_status report_broken(const pn_source *source) {
   }
 }
 
+/* ---- Messages ------------------------------------------------------------------------------- */
+
+std::string_view trim(std::string_view text) {
+  size_t from = text.find_first_not_of(" \t\r");
+  if (from == std::string_view::npos)
+    return std::string_view{};
+  return text.substr(from, text.find_last_not_of(" \t\r") + 1 - from);
+}
+
+std::string_view line_of(const pn_source *source, size_t number) {
+  std::string_view text{source->text, source->length};
+  for (; number > 1; --number) {
+    size_t end = text.find('\n');
+    if (end == std::string_view::npos)
+      return std::string_view{};
+    text.remove_prefix(end + 1);
+  }
+  return text.substr(0, text.find('\n'));
+}
+
+bool is_expression(std::string_view text) {
+  return text.find_first_not_of("0123456789.eE+-_ ") != std::string_view::npos ||
+         text.find_first_of("+-", 1) != std::string_view::npos;
+}
+
+std::string quoted(std::string_view text) { return '"' + std::string{text} + '"'; }
+
+/* [0, 2*pi] as [0, "2*pi"]; "" if it is not so simple. */
+std::string quoted_elements(std::string_view array) {
+  if (array.size() < 2 || array.back() != ']')
+    return std::string{};
+  std::string_view rest = array.substr(1, array.size() - 2);
+  if (rest.find_first_of("[]{}()\"'") != std::string_view::npos)
+    return std::string{};
+  std::string out;
+  for (bool more = true; more;) {
+    size_t comma = rest.find(',');
+    more = comma != std::string_view::npos;
+    std::string_view element = trim(rest.substr(0, comma));
+    if (element.empty())
+      return std::string{};
+    out += out.empty() ? "" : ", ";
+    out += is_expression(element) ? quoted(element) : std::string{element};
+    rest.remove_prefix(more ? comma + 1 : rest.size());
+  }
+  return "[" + out + "]";
+}
+
+/* What stands without quotes on the line of an error, in quotes: k = "1/2"; "" if that is not what is wrong. */
+std::string in_quotes(const pn_source *source, size_t number) {
+  constexpr size_t longest = 100;
+  std::string_view line = line_of(source, number);
+  size_t equal = line.find('=');
+  if (equal == std::string_view::npos)
+    return std::string{};
+  std::string_view key = trim(line.substr(0, equal));
+  std::string_view value = trim(line.substr(equal + 1, line.find('#', equal) - equal - 1));
+  if (key.empty() || value.empty() || value.size() + key.size() > longest ||
+      key.find('#') != std::string_view::npos || !is_expression(value) ||
+      value.find_first_of("{}\"'") != std::string_view::npos)
+    return std::string{};
+  std::string right = value.front() == '[' ? quoted_elements(value) : quoted(value);
+  return right.empty() ? right : std::string{key} + " = " + right;
+}
+
+/* The words of toml++ without control characters, and with what to write. */
+std::string message_of(const pn_source *source, const toml::parse_error &error) {
+  std::string text;
+  for (char c : error.description())
+    if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f)
+      text += c;
+  size_t nothing = text.find("saw ''");
+  if (nothing != std::string::npos)
+    text.replace(nothing, 6, "saw the end of the line");
+  std::string hint = in_quotes(source, error.source().begin.line);
+  return hint.empty() ? text : text + "; an expression stands in quotes: " + hint;
+}
+
+tn_status fail_parse(const pn_source *source, const toml::parse_error &error) {
+  pn_place place = place_of(source, error.source().begin);
+  try {
+    return pn_fail_at(TN_EINPUT, place, 1, "%s", message_of(source, error).c_str());
+  } catch (const std::exception &) { /* out of memory: the bare words */
+    return pn_fail_at(TN_EINPUT, place, 1, "not TOML");
+  }
+}
+
 } // namespace
 
 extern "C" tn_status pn_toml_parse(pn_arena *arena, const pn_source *source, pn_toml **out) {
@@ -215,9 +302,7 @@ extern "C" tn_status pn_toml_parse(pn_arena *arena, const pn_source *source, pn_
   try {
     return parse(arena, source, out);
   } catch (const toml::parse_error &error) {
-    std::string_view text = error.description();
-    return pn_fail_at(TN_EINPUT, place_of(source, error.source().begin), 1, "%.*s",
-                      static_cast<int>(text.size()), text.data());
+    return fail_parse(source, error);
   } catch (const broken_assumption &) {
     return report_broken(source);
   } catch (const std::bad_alloc &) {

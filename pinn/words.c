@@ -281,14 +281,25 @@ void pn_put_plan(pn_text *text, const pn_plan *plan) {
 
 /* ---- Verdict --------------------------------------------------------------------------------- */
 
+/* " at x = 0.5"; nothing for what has no place of its own, such as an average. */
+static void put_at(pn_text *text, const pn_problem *problem, const double *point) {
+  bool placed = false;
+  for (size_t c = 0; c < problem->n_coordinates; ++c)
+    placed = placed || isfinite(point[c]);
+  if (!placed)
+    return;
+  pn_put(text, " at ");
+  pn_put_place(text, problem, point);
+}
+
 static void put_error(pn_text *text, const pn_run *run, size_t i) {
   const pn_field_error *e = &pn_training_result(run->training)->fields[i];
   char a[24], b[24], c[24];
   pn_putf(text, "%s: relative L2 %s", run->problem->unknowns[i].name, pn_brief(e->rel_l2, a));
   if (isfinite(e->accept))
     pn_putf(text, " %s %s", e->accepted ? "<=" : ">", pn_threshold(e->accept, b));
-  pn_putf(text, ", max %s at ", pn_brief(e->linf, c));
-  pn_put_place(text, run->problem, e->place);
+  pn_putf(text, ", max %s", pn_brief(e->linf, c));
+  put_at(text, run->problem, e->place);
 }
 
 static size_t worst_term(const pn_train_result *r) {
@@ -332,8 +343,8 @@ void pn_put_trouble(pn_text *text, const pn_run *run) {
     pn_putf(text, "worst term %s: relative residual %s %s %s, ",
             pn_training_checked(run->training, m)->name, pn_brief(t->relative, a),
             t->accepted ? "<=" : ">", pn_threshold(run->problem->accept_residual, b));
-    pn_putf(text, "|residual| %s at ", pn_brief(t->worst, a));
-    pn_put_place(text, run->problem, t->place);
+    pn_putf(text, "|residual| %s", pn_brief(t->worst, a));
+    put_at(text, run->problem, t->place);
   }
   if (r->detector[0] != '\0')
     pn_putf(text, "%s%s", r->n_terms > 0 ? "\n" : "", r->detector);

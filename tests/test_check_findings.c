@@ -294,6 +294,56 @@ static void condition_said_twice_is_a_warning(void **state) {
   says("`again` says again what `walls` says");
 }
 
+static void two_values_at_one_place_are_an_error(void **state) {
+  (void)state;
+  static const char ode[] = "domain = { t = [0, 1] }\nunknowns = { y = \"t\" }\n"
+                            "equations = { e = \"y_tt + y = 0\" }\n";
+  char text[1024];
+  snprintf(text, sizeof text, "%s%s", ode,
+           "conditions = { a = { on = \"t = 0\", equation = \"y = 1\" }, "
+           "b = { on = \"t = 0\", equation = \"y = 0\" } }\n");
+  check(text);
+  expect(1, 0);
+  says("`b` contradicts `a` at t = 0: `y` cannot be 0 and 1 there");
+  snprintf(text, sizeof text, "%s%s", ode,
+           "conditions = { a = { equation = \"y(0) = 1\" }, b = { equation = \"y(0) = 2\" } }\n");
+  check(text);
+  expect(1, 0);
+  says("`b` contradicts `a`: `y(t=0)` cannot be 2 and 1 there");
+  snprintf(text, sizeof text, "%s%s", ode,
+           "conditions = { a = { on = \"t = 0\", equation = \"y = 1\" }, "
+           "b = { on = \"t = 1\", equation = \"y = 0\" } }\n");
+  check(text);
+  expect(0, 0);
+}
+
+static void more_conditions_than_the_order_are_a_warning(void **state) {
+  (void)state;
+  static const char ode[] = "domain = { t = [0, 1] }\nunknowns = { y = \"t\" }\n"
+                            "equations = { e = \"y_tt + y = 0\" }\n"
+                            "conditions = { a = { on = \"t = 0\", equation = \"y = 1\" }";
+  char text[1024];
+  snprintf(text, sizeof text, "%s%s", ode,
+           ", b = { on = \"t = 0\", equation = \"y_t = 0\" }, "
+           "c = { on = \"t = 1\", equation = \"y = 0.5\" } }\n");
+  check(text);
+  expect(0, 1);
+  says("more conditions than the order: `y_tt` needs two at points for `y`, three are given");
+  snprintf(text, sizeof text, "%s }\n", ode);
+  check(text);
+  expect(1, 0);
+  says("given: only `a` (y = 1)");
+}
+
+static void conditions_without_on_are_among_the_given(void **state) {
+  (void)state;
+  check("domain = { t = [0, 1] }\nunknowns = { y = \"t\" }\n"
+        "equations = { e = \"y_tt + y = 0\" }\n"
+        "conditions = { start = { equation = \"y(0) = 1\" } }\n");
+  expect(1, 0);
+  says("given: only `start` (y(t=0) = 1)");
+}
+
 static void zero_that_fulfils_everything_is_a_warning(void **state) {
   (void)state;
   check("domain = { x = [0, 1] }\nunknowns = { u = \"x\" }\n"
@@ -474,6 +524,9 @@ int main(void) {
       cmocka_unit_test(flux_must_balance_the_source),
       cmocka_unit_test(corners_with_two_values_are_noted),
       cmocka_unit_test(condition_said_twice_is_a_warning),
+      cmocka_unit_test(two_values_at_one_place_are_an_error),
+      cmocka_unit_test(more_conditions_than_the_order_are_a_warning),
+      cmocka_unit_test(conditions_without_on_are_among_the_given),
       cmocka_unit_test(zero_that_fulfils_everything_is_a_warning),
       cmocka_unit_test(start_that_is_not_periodic_is_a_warning),
       cmocka_unit_test(ansatz_that_meets_a_condition_needs_no_hint),

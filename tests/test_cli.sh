@@ -154,6 +154,7 @@ for word in '<math' '<svg' 'CONVERGED' 'SHA-256' 'u_t = -u'; do says decay.out/r
 expect 1 solve decay.toml --set accept.error=1e-30 --quiet --out missed
 says missed/summary.json '"exit_status": 1'
 expect 1 solve decay.toml --set accept.error=1e-30 --out missed2 && says out '^NOT CONVERGED  u: '
+cp out missed2.log
 sed 's/u_t = -u/u_t = -sqrt(u - 400)/' decay.toml >flame.toml
 expect 2 solve flame.toml && says err 'no-check'
 expect 4 solve flame.toml --no-check --out flame
@@ -163,6 +164,41 @@ says err 'is saved in flame'
 [ -s flame/result.h5 ]
 check "weights saved before the bad step" $?
 expect 1 solve decay.toml --set accept.error=1e-30 --set stage.2.steps=100000000 --seconds 0.5 --quiet --out timed
+
+# A forgotten boundary condition is a warning at the start, and it stands below the verdict too
+cat >open.toml <<'END'
+[domain]
+x = [0, 1]
+t = [0, 1]
+[unknowns]
+u = "x, t"
+[equations]
+heat = "u_t = u_xx"
+[conditions]
+start = { on = "t = 0", equation = "u = 1" }
+end   = { on = "x = 0", equation = "u = 1" }
+[network]
+width = 6
+depth = 1
+[points]
+interior = 32
+[[stage]]
+optimizer = "adam"
+steps = 10
+END
+expect 1 solve open.toml --out open --set accept.residual=1e-30
+says out '^warning: ' && says out '^note       1 warning of the check stands above; the answer may not be unique$'
+says open/summary.json '"warnings": \['
+says open/summary.json 'needs one condition on x = 1'
+! grep -q '^note' missed2.log
+check "no note without a warning" $?
+
+# A mean has no place, and the verdict names none: of two means that contradict each other one is the worst term; the large
+# constant keeps the equation's relative residual below it
+sed 's/"x, t"/"x"/; /^t = /d; s/u_t = u_xx/u_x + 1e6 = 1e6/
+     s/^start.*/high = { equation = "mean(u, domain) = 50" }/; s/^end .*/low = { equation = "mean(u, domain) = -50" }/' \
+  open.toml >means.toml
+expect 1 solve means.toml --out means --no-check && says out '|residual| [0-9.e]*$'
 
 sed 's/steps = 20$/steps = 100000000/; s/1e-2/1e-30/' decay.toml >long.toml
 

@@ -133,6 +133,14 @@ static void names_that_mean_nothing_are_explained(void **state) {
   assert_refused("sin", TN_EINPUT, "sin(...)");
   assert_refused("boundary + 1", TN_EINPUT, "region");
   assert_refused("(nu*u)_z", TN_EINPUT, "no coordinate `z`");
+  assert_refused("laplacian(u)", TN_EINPUT, "Did you mean `lap`?");
+  assert_refused("gradient(u)", TN_EINPUT, "Did you mean `grad`?");
+  assert_refused("ln(x)", TN_EINPUT, "Did you mean `log`?");
+  assert_refused("du_dx", TN_EINPUT, "A derivative is written u_x, u_xx.");
+  assert_refused("d2u_dx2", TN_EINPUT, "A derivative is written u_x, u_xx.");
+  assert_refused("du/dt", TN_EINPUT, "A derivative is written u_x, u_xx.");
+  assert_refused("u_4x", TN_EINPUT, "A derivative is written u_x, u_xx.");
+  assert_refused("e^x", TN_EINPUT, "Write exp(...) for e^(...).");
 }
 
 static void wrong_calls_are_errors(void **state) {

@@ -262,6 +262,9 @@ static void wrong_values_are_errors(void **state) {
                  "test.toml:7:1: ", "depends on itself");
   assert_refused("\"0.01/pi\"", "\"sqrt(-1)\"", TN_EINPUT, "test.toml:7:7: ", "not a number");
   assert_refused("\"0.01/pi\"", "\"x\"", TN_EINPUT, "test.toml:7:7: ", "a constant cannot use it");
+  assert_refused("\"0.01/pi\"", "1/2", TN_EINPUT, "test.toml:7:", "in quotes: nu = \"1/2\"");
+  assert_refused("[-1, 1]", "[0, 2*pi]", TN_EINPUT, "test.toml:4:", "quotes: x = [0, \"2*pi\"]");
+  assert_refused("\"0.01/pi\"", "t", TN_EINPUT, "test.toml:7:", "saw 't'; an expression");
   assert_refused("\"0.01/pi\"", "inf", TN_EINPUT, "test.toml:7:6: ", "inf");
   assert_refused("u = \"x, t\"", "u = \"x, q\"", TN_EINPUT, "test.toml:9:9: ", "no coordinate");
   assert_refused("u = \"x, t\"", "u = \"x, x\"", TN_EINPUT, "test.toml:9:9: ", "twice");

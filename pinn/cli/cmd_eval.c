@@ -6,9 +6,10 @@
 
 static int run(const cli_command *self, int argc, char **argv) {
   pn_eval_options eval = {.terminal = stdout};
+  cli_texts grids = {0};
   const cli_option options[] = {
       {"points", "F.csv", CLI_TEXT, &eval.points, "points: a column for each coordinate, by name"},
-      {"grid", "x=a:b:n,...", CLI_TEXT, &eval.grid, "a grid: n values from a to b, both included"},
+      {"grid", "x=a:b:n,...", CLI_TEXTS, &grids, "a grid: n values from a to b, both included"},
       {"out", "FILE", CLI_TEXT, &eval.out, "write FILE.csv or FILE.h5 instead of the terminal"},
       {0},
   };
@@ -21,6 +22,11 @@ static int run(const cli_command *self, int argc, char **argv) {
       "Expressions are those of the problem file: u, u_xx, u_t + u*u_x - nu*u_xx, the\n"
       "names of its definitions. CSV columns: the coordinates, then the expressions.\n",
       argc, argv, 2, 256, "RESULT (an out folder or its result.h5) or an expression", words, &n);
+  if (status < 0 && grids.n > 1)
+    status = cli_failed(
+        TN_FAIL(TN_EINPUT, "pinn eval: give one --grid for all coordinates: --grid x=...,t=..."));
+  eval.grid = grids.n > 0 ? grids.text[0] : NULL; /* a word of argv */
+  tn_free(&grids.text);
   if (status >= 0)
     return status;
   eval.result = words[0];
