@@ -83,6 +83,8 @@ expect 0 ops --markdown && says out '^| `tanh` |'
 expect 0 ops tanh && says out 'derivative'
 expect 2 ops tahn && says err 'Did you mean `ta'
 expect 0 doctor && says out 'cuda       not in this build'
+TN_ISA=v9 expect 3 doctor && says err "TN_ISA=v9"
+TN_ISA=base expect 0 doctor
 
 # What validate says
 expect 0 validate --help && says out 'pinn validate problem FILE'

@@ -5,6 +5,7 @@
  * number in general). Errors go to stderr; what was asked for goes to stdout.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pinn/cli/options.h"
@@ -50,7 +51,21 @@ static int finish(int status) {
   return status;
 }
 
+/* A level that this build or CPU lacks must not be replaced in silence. */
+static bool isa_is_known(void) {
+  const char *wish = getenv("TN_ISA");
+  if (wish == NULL || wish[0] == 0 || strcmp(wish, "base") == 0)
+    return true;
+  if (strcmp(wish, "v3") == 0 && strcmp(tn_isa(), "x86-64-v3") == 0)
+    return true;
+  fprintf(stderr, "pinn: TN_ISA=%s: this build on this CPU has base%s\n", wish,
+          strcmp(tn_isa(), "x86-64-v3") == 0 ? " and v3" : "");
+  return false;
+}
+
 int main(int argc, char **argv) {
+  if (!isa_is_known())
+    return 3;
   if (argc < 2) {
     usage(stderr);
     return 2;
