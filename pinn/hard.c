@@ -88,11 +88,6 @@ static bool mentions_table(const pn_problem *p, const pn_expr *e) {
   return false;
 }
 
-/* Does any unknown occur in e? */
-static bool mentions_unknown(const pn_problem *p, const pn_expr *e) {
-  return pn_expr_unknowns(p, e) != 0;
-}
-
 /* Moves everything but the one unknown from `from` to the other side `*to`: u + g = h becomes u = h - g. A side
  * that is no such sum is left alone. */
 static tn_status isolate(pn_problem *p, pn_expr **from, pn_expr **to) {
@@ -106,9 +101,9 @@ static tn_status isolate(pn_problem *p, pn_expr **from, pn_expr **to) {
     }
     bool sum = e->kind == PN_ADD || e->kind == PN_SUBTRACT, product = e->kind == PN_MULTIPLY;
     if ((!sum && !product && e->kind != PN_DIVIDE) ||
-        mentions_unknown(p, e->args[0]) == mentions_unknown(p, e->args[1]))
+        !pn_expr_unknowns(p, e->args[0]) == !pn_expr_unknowns(p, e->args[1]))
       return TN_OK;
-    bool first = mentions_unknown(p, e->args[0]); /* which operand holds the unknown */
+    bool first = pn_expr_unknowns(p, e->args[0]) != 0; /* which operand holds the unknown */
     pn_expr *keep = e->args[first ? 0 : 1], *other = e->args[first ? 1 : 0];
     bool number = other->kind == PN_NUMBER && other->number != 0;
     if (!sum && (!number || (e->kind == PN_DIVIDE && !first)))
@@ -137,8 +132,8 @@ static tn_status read_sides(const pn_term *term, const pn_relation *r, pn_proble
     return refuse(term, NULL, "it is an inequality");
   TN_TRY(pn_scalar(p, r->lhs, r->component, piece, &lhs));
   TN_TRY(pn_scalar(p, r->rhs, r->component, piece, &rhs));
-  if (mentions_unknown(p, lhs) != mentions_unknown(p, rhs))
-    TN_TRY(mentions_unknown(p, lhs) ? isolate(p, &lhs, &rhs) : isolate(p, &rhs, &lhs));
+  if (!pn_expr_unknowns(p, lhs) != !pn_expr_unknowns(p, rhs))
+    TN_TRY(pn_expr_unknowns(p, lhs) ? isolate(p, &lhs, &rhs) : isolate(p, &rhs, &lhs));
   bool left = is_subject(p, lhs, unknown, velocity);
   if (!left && !is_subject(p, rhs, unknown, velocity))
     return refuse(term, NULL, "neither side is an unknown alone");

@@ -18,9 +18,6 @@ void tn_arena_free(tn_arena *arena);
 
 typedef struct tn_place { const char *file, *text; int line, column; } tn_place;
 
-/* What define-by-run keeps beside a node: the buffer bound to a leaf or made by tn_eval. */
-typedef struct tn_slot { tn_buffer *bound, *result[1]; } tn_slot;
-
 #define TN_MAX_AXES 256
 struct tn_graph {
   uint32_t generation;

@@ -3,7 +3,7 @@
  * A refusal is checked by its status and by the words that its text must contain; see test_graph.c.
  */
 #include "tensor/graph.h"
-#include "tests/support_graph.h"
+#include "tests/support_refusal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,34 +11,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static tn_value batch(bench *b, const char *name, size_t width) {
-  return tn_input(b->graph, name, b->dtype, tn_shape_batch(b->axis, width));
-}
-
-static tn_value matrix(bench *b, const char *name, size_t rows, size_t columns) {
-  return tn_parameter(b->graph, name, b->dtype, tn_shape_fixed(2, (size_t[]){rows, columns}));
-}
-
-static tn_value vector(bench *b, const char *name, size_t n) {
-  return tn_parameter(b->graph, name, b->dtype, tn_shape_fixed(1, &n));
-}
-
-/* The last builder failed with this status and these words (each "" or part of the text). */
-static void refused_at(int line, bench *b, tn_value v, tn_status status, const char *one,
-                       const char *two) {
-  tn_status found = tn_graph_error(b->graph);
-  if (v.graph || tn_ok(v))
-    fail_msg("line %d: a value came back", line);
-  if (found != status)
-    fail_msg("line %d: %s (%s), expected %s", line, tn_status_name(found), tn_error_text(),
-             tn_status_name(status));
-  if (!strstr(tn_error_text(), one) || !strstr(tn_error_text(), two))
-    fail_msg("line %d: `%s` lacks `%s` or `%s`", line, tn_error_text(), one, two);
-  tn_graph_clear_error(b->graph);
-  assert_int_equal(tn_graph_error(b->graph), TN_OK);
-}
-#define REFUSED(v, status, one, two) refused_at(__LINE__, &b, v, status, one, two)
 
 static void refused_status_at(int line, bench *b, tn_status got, tn_status status, const char *one,
                               const char *two) {

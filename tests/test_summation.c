@@ -11,7 +11,7 @@
  * A weight gradient does the same with fused multiply-adds, pair after pair of each panel; or, if k >= 4, n >= 48 and
  * n is a multiple of L, point after point of a slot, per point pair after pair.
  */
-#include "tests/support_graph.h"
+#include "tests/support_exec.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -21,41 +21,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static void good(tn_status status) {
-  if (status != TN_OK)
-    fail_msg("%s: %s", tn_error_place(), tn_error_text());
-}
-
-static double *draw(const char *name, size_t n) {
-  tn_stream stream = tn_stream_of(5, name);
-  double *x = malloc((n + 1) * sizeof *x);
-  for (size_t i = 0; i < n; ++i)
-    x[i] = (float)(4 * tn_random_uniform(stream, i) - 2);
-  return x;
-}
-
-/* A buffer with these numbers. */
-static tn_buffer *filled(tn_dtype dtype, size_t rank, const size_t *extent, const double *x) {
-  tn_buffer *buffer = NULL;
-  good(tn_buffer_new(dtype, rank, extent, &buffer));
-  good(tn_convert(tn_buffer_count(buffer), TN_F64, x, dtype, tn_map(buffer, TN_WRITE)));
-  tn_unmap(buffer);
-  return buffer;
-}
-
-static void give(tn_exec *exec, tn_value leaf, size_t rank, const size_t *extent, const double *x) {
-  tn_buffer *buffer = filled(tn_dtype_of(leaf), rank, extent, x);
-  good(tn_exec_bind(exec, leaf, buffer));
-  tn_buffer_release(&buffer); /* the executor keeps it */
-}
-
-static void same_bits(const double *got, const double *want, size_t n, const char *what,
-                      size_t points) {
-  for (size_t i = 0; i < n; ++i)
-    if (memcmp(&got[i], &want[i], sizeof *got))
-      fail_msg("%s, %zu points: element %zu is %a, expected %a", what, points, i, got[i], want[i]);
-}
 
 static double plus(tn_dtype dtype, double a, double b) {
   return dtype == TN_F32 ? (double)((float)a + (float)b) : a + b;
