@@ -28,6 +28,13 @@ TN_API tn_status ag_vjp(size_t n_y, const tn_value *y, const tn_value *ybar, siz
 TN_API tn_status ag_jvp(size_t n_x, const tn_value *x, const tn_value *xdot, size_t n_y,
                         const tn_value *y, tn_value *ydot) TN_MUST_USE;
 
+/* Rows of the Jacobian: the backward graph without its final sums over points. y[i] of shape [N] gives
+ * rows[i * n_x + j] [N, shape of x[j]] with rows[p] = d y[i][p] / d x[j]; a scalar y[i] gives its gradient,
+ * of the shape of x[j]. y[i][p] must depend on point p alone, or on other points through scalars (means).
+ * x[j] have no points. sum over p of rows[p] w[p] = ag_vjp with cotangent w. */
+TN_API tn_status ag_rows(size_t n_x, const tn_value *x, size_t n_y, const tn_value *y,
+                         tn_value *rows) TN_MUST_USE;
+
 /* hv[i] = d^2(sum of y)/dx[i] dx[.] v[.]: forward over reverse. */
 TN_API tn_status ag_hvp(tn_value y, size_t n, const tn_value *x, const tn_value *v, tn_value *hv)
     TN_MUST_USE;

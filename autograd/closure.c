@@ -91,8 +91,8 @@ static int compare_parts(const void *x, const void *y) {
 typedef struct {
   size_t slots, n_tops;
   const ag_top *top;
-  ag_monomial *column; /* room for AG_MAX_MONOMIALS, in the order of compare_columns */
-  size_t columns;
+  ag_monomial *column; /* in the order of compare_columns, at most AG_MAX_MONOMIALS */
+  size_t columns, column_room;
   int *opaque; /* the opaque numbers that occur; opaque[0] = -1 */
   size_t opaques;
   ag_span low;        /* V_low, over the columns */
@@ -146,6 +146,11 @@ static tn_status add_divisors(planner *p, ag_monomial m) {
         "algebra: the operators have more than %d different partial derivatives, at most "
         "that many are supported",
         AG_MAX_MONOMIALS);
+  if (p->columns == p->column_room) {
+    size_t room = p->column_room ? 2 * p->column_room : 32;
+    TN_TRY(tn_grow(&p->column, p->column_room, room, sizeof *p->column));
+    p->column_room = room;
+  }
   memmove(&p->column[at + 1], &p->column[at], (p->columns - at) * sizeof m);
   p->column[at] = m;
   ++p->columns;
@@ -183,7 +188,6 @@ static tn_status read_requests(planner *p, size_t n_monomials, const ag_monomial
   size_t n_terms = 0;
   for (size_t i = 0; i < p->n_tops; ++i)
     n_terms += p->top[i].n_terms;
-  TN_TRY(TN_NEW(AG_MAX_MONOMIALS, &p->column));
   TN_TRY(TN_NEW(n_terms + 1, &p->opaque));
   p->opaque[p->opaques++] = -1;
   TN_TRY(add_divisors(p, (ag_monomial){{0}}));

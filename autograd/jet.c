@@ -15,11 +15,17 @@ typedef struct transform {
   const tn_jet *like; /* table and coefficients */
   uint32_t n_nodes;
   size_t *port;
-  tn_jet **map;       /* of ports; owned */
+  tn_jet **map;       /* of ports; in `jets` */
+  tn_jet *jets;       /* owned: one for each node that depends on an argument, and the arguments */
+  tn_jet *constants;  /* owned: room for the inputs of a node that do not */
+  size_t n_jets, n_constants;
 } transform;
 
+/* Channels beyond those of the table are absent everywhere. */
+static int channels_of(const tn_jet *jet) { return jet->table ? (int)jet->table->channels : 1; }
+
 static bool constant(const tn_jet *jet) {
-  for (int c = 1; c < TN_MAX_CHANNELS; ++c)
+  for (int c = 1; c < channels_of(jet); ++c)
     if (ag_present(jet->channel[c])) return false;
   return true;
 }
@@ -32,7 +38,7 @@ static void begin(const transform *t, tn_jet *y) {
 
 /* Channels of a product must agree in their fixed shape: scalars per point are repeated over units. */
 static void widen(tn_jet *jet, tn_shape fixed) {
-  for (int c = 0; c < TN_MAX_CHANNELS; ++c) {
+  for (int c = 0; c < channels_of(jet); ++c) {
     if (!ag_present(jet->channel[c])) continue;
     tn_shape own = tn_shape_of(jet->channel[c]);
     bool batched = tn_shape_batched(&own);
@@ -44,9 +50,9 @@ static void widen(tn_jet *jet, tn_shape fixed) {
 
 static tn_shape fixed_shape(const tn_jet *jet) {
   tn_shape best = {0};
-  for (int c = 0; c < TN_MAX_CHANNELS; ++c) {
-    tn_shape own = tn_shape_of(jet->channel[c]);
+  for (int c = 0; c < channels_of(jet); ++c) {
     if (!ag_present(jet->channel[c])) continue;
+    tn_shape own = tn_shape_of(jet->channel[c]);
     uint32_t batched = tn_shape_batched(&own);
     if (own.rank - batched > best.rank)
       best = tn_shape_fixed(own.rank - batched, own.extent + batched);
@@ -58,7 +64,7 @@ static tn_status product(const transform *t, const tn_jet *a, const tn_jet *b, t
   begin(t, y);
   if (constant(a) || constant(b)) {
     const tn_jet *k = constant(a) ? a : b, *v = constant(a) ? b : a;
-    for (int c = 0; c < TN_MAX_CHANNELS; ++c)
+    for (int c = 0; c < channels_of(v); ++c)
       if (ag_present(v->channel[c])) y->channel[c] = ag_times(k->channel[0], v->channel[c]);
     return tn_graph_error(t->graph);
   }
@@ -93,7 +99,7 @@ static tn_status power(const transform *t, const tn_jet *a, const tn_jet *b, tn_
 
 static tn_status select(const transform *t, tn_value mask, const tn_jet *a, const tn_jet *b, tn_jet *y) {
   begin(t, y);
-  for (int c = 0; c < TN_MAX_CHANNELS; ++c)
+  for (int c = 0; c < channels_of(y); ++c)
     if (ag_present(a->channel[c]) || ag_present(b->channel[c]))
       y->channel[c] = ag_select(mask, a->channel[c], b->channel[c]);
   return tn_graph_error(t->graph);
@@ -105,7 +111,7 @@ static tn_status binary(const transform *t, const tn_node *node, tn_jet *const *
   case TN_OP_add:
   case TN_OP_sub:
     begin(t, y);
-    for (int c = 0; c < TN_MAX_CHANNELS; ++c)
+    for (int c = 0; c < channels_of(y); ++c)
       y->channel[c] = node->op->id == TN_OP_add ? ag_plus(in[0]->channel[c], in[1]->channel[c])
                                                 : ag_minus(in[0]->channel[c], in[1]->channel[c]);
     return tn_graph_error(t->graph);
@@ -136,7 +142,7 @@ static tn_status structural(const transform *t, const tn_node *node, tn_jet *con
                   "differentiated");
     return TN_EUNSUPPORTED;
   }
-  for (int c = 0; c < TN_MAX_CHANNELS; ++c) {
+  for (int c = 0; c < channels_of(y); ++c) {
     bool any = false, batched = false;
     tn_value like = {0};
     tn_axis axis = 0;
@@ -212,7 +218,7 @@ static tn_status node_jet(const transform *t, uint32_t i, tn_jet *const *in, tn_
   tn_op_id op = node->op->id;
   if (op == TN_OP_neg) {
     begin(t, y);
-    for (int c = 0; c < TN_MAX_CHANNELS; ++c) y->channel[c] = ag_negative(in[0]->channel[c]);
+    for (int c = 0; c < channels_of(y); ++c) y->channel[c] = ag_negative(in[0]->channel[c]);
     return tn_graph_error(t->graph);
   }
   if (node->op->arity == 1) return function(t, op, node->number, in[0], y);
@@ -245,30 +251,31 @@ static tn_status run(transform *t, const uint8_t *mark) {
   for (uint32_t i = 0; i < t->n_nodes; ++i) {
     const tn_node *node = tn_node_at(t->graph, i);
     tn_jet *in[AG_MAX_INPUTS];
-    tn_jet *constants = NULL;
     if (mark[i] != 3 || t->map[t->port[i]]) continue;
     if (node->n_outputs != 1 || node->n_inputs > AG_MAX_INPUTS || node->op->id == TN_OP_call) {
       tn_graph_fail(t->graph, TN_EUNSUPPORTED, "%s is not available inside a field", node->op->name);
       return TN_EUNSUPPORTED;
     }
-    TN_TRY(TN_NEW(node->n_inputs, &constants));
+    if (node->n_inputs > t->n_constants) {
+      tn_free(&t->constants);
+      t->n_constants = 0;
+      TN_TRY(TN_NEW(node->n_inputs, &t->constants));
+      t->n_constants = node->n_inputs;
+    }
     for (uint32_t k = 0; k < node->n_inputs; ++k) {
       tn_edge e = node->inputs[k];
       in[k] = t->map[t->port[e.node] + e.port];
       if (in[k]) continue;
-      begin(t, &constants[k]);
-      constants[k].channel[0] = tn_value_at(t->graph, e.node, e.port);
-      in[k] = &constants[k];
+      in[k] = &t->constants[k];
+      begin(t, in[k]);
+      in[k]->channel[0] = tn_value_at(t->graph, e.node, e.port);
     }
-    tn_jet *y = NULL;
-    tn_status status = TN_NEW(1, &y);
-    if (status == TN_OK) status = node_jet(t, i, in, y);
-    tn_free(&constants);
+    tn_jet *y = &t->jets[t->n_jets++];
+    TN_TRY(node_jet(t, i, in, y));
     t->map[t->port[i]] = y;
-    TN_TRY(status);
     y->table = t->like->table;
     y->coefficients = t->like->coefficients;
-    for (int c = 1; c < TN_MAX_CHANNELS; ++c) /* structural zeros are no channels */
+    for (int c = 1; c < channels_of(y); ++c) /* structural zeros are no channels */
       if (ag_present(y->channel[c]) && ag_is_zero(y->channel[c])) y->channel[c] = (tn_value){0};
   }
   return TN_OK;
@@ -301,11 +308,12 @@ tn_status ag_jet(size_t n_x, const tn_value *x, const tn_jet *x_jet, size_t n_y,
       for (uint32_t k = 0; k < tn_node_at(t.graph, i)->n_inputs; ++k)
         if (mark[tn_node_at(t.graph, i)->inputs[k].node] & 1) mark[i] |= 1;
   }
+  size_t n_jets = n_x;
+  for (uint32_t i = 0; status == TN_OK && i < t.n_nodes; ++i) n_jets += mark[i] == 3;
+  if (status == TN_OK) status = TN_NEW(n_jets, &t.jets);
   for (size_t j = 0; j < n_x && status == TN_OK; ++j) {
-    tn_jet **slot = &t.map[t.port[x[j].node] + x[j].port];
-    tn_free(slot);
-    status = TN_NEW(1, slot);
-    if (status == TN_OK) **slot = x_jet[j];
+    t.jets[t.n_jets] = x_jet[j];
+    t.map[t.port[x[j].node] + x[j].port] = &t.jets[t.n_jets++];
   }
   if (status == TN_OK) status = run(&t, mark);
   for (size_t i = 0; i < n_y && status == TN_OK; ++i) {
@@ -314,7 +322,8 @@ tn_status ag_jet(size_t n_x, const tn_value *x, const tn_jet *x_jet, size_t n_y,
     if (jet) y_jet[i] = *jet;
     else y_jet[i].channel[0] = y[i];
   }
-  for (size_t p = 0; t.map && p < ports; ++p) tn_free(&t.map[p]);
+  tn_free(&t.jets);
+  tn_free(&t.constants);
   tn_free(&t.map);
   tn_free(&t.port);
   tn_free(&mark);

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-bool ag_present(tn_value v) { return v.graph != NULL; }
-
 bool ag_number(tn_value v, double *x) {
   const tn_node *node = tn_node_of(v);
   if (!node || (node->op->id != TN_OP_constant && node->op->id != TN_OP_fill)) return false;
@@ -192,8 +190,7 @@ size_t ag_take_jet(const tn_node *node, uint64_t mask, const tn_value *in, tn_je
   size_t n = 0;
   memset(out, 0, sizeof *out);
   out->table = node->table;
-  for (int c = 0; c < TN_MAX_CHANNELS; ++c)
-    if (mask >> c & 1) out->channel[c] = in[n++];
+  for (; mask; mask &= mask - 1) out->channel[__builtin_ctzll(mask)] = in[n++];
   return n;
 }
 

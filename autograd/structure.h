@@ -11,7 +11,7 @@
 
 bool ag_number(tn_value v, double *x); /* a structural number? */
 bool ag_is_zero(tn_value v);
-bool ag_present(tn_value v);           /* graph != NULL */
+static inline bool ag_present(tn_value v) { return v.graph != NULL; }
 tn_value ag_zero_like(tn_value v);     /* a fill of zeros of v's shape and dtype */
 tn_value ag_constant_like(tn_value v, double x); /* a scalar of v's dtype */
 tn_value ag_plus(tn_value a, tn_value b);  /* an absent value counts as zero */

@@ -58,7 +58,7 @@ tn_status ag_substitute(tn_graph *graph, size_t n_from, const tn_value *from, co
                         size_t n, const tn_value *values, tn_value *out) {
   uint32_t n_nodes = 0;
   size_t *port = NULL;
-  tn_value *map = NULL, *in = NULL;
+  tn_value *map = NULL, in[AG_MAX_INPUTS];
   bool *used = NULL;
   renaming *axes = NULL;
   for (size_t i = 0; i < n_from + n; ++i) {
@@ -71,7 +71,6 @@ tn_status ag_substitute(tn_graph *graph, size_t n_from, const tn_value *from, co
   tn_status status = TN_NEW(n_nodes + 1, &port);
   if (status == TN_OK) status = TN_NEW(n_nodes + 1, &used);
   if (status == TN_OK) status = TN_NEW(n_from + 1, &axes);
-  if (status == TN_OK) status = TN_NEW(AG_MAX_INPUTS, &in);
   for (uint32_t i = 0; i < n_nodes && status == TN_OK; ++i)
     port[i + 1] = port[i] + tn_node_at(graph, i)->n_outputs;
   if (status == TN_OK) status = TN_NEW(port[n_nodes] + 1, &map);
@@ -120,6 +119,5 @@ done:
   tn_free(&used);
   tn_free(&axes);
   tn_free(&map);
-  tn_free(&in);
   return status;
 }

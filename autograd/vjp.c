@@ -118,8 +118,8 @@ static void bundle_of(const rule_site *s, tn_jet *jet, tn_value *mask) {
   memset(jet, 0, sizeof *jet);
   jet->table = s->node->table;
   *mask = (tn_value){0};
-  for (int c = 0; c < TN_MAX_CHANNELS; ++c) {
-    if (!(s->node->out_mask >> c & 1)) continue;
+  for (uint64_t left = s->node->out_mask; left; left &= left - 1) {
+    int c = __builtin_ctzll(left);
     ag_cotangent g = s->out[port];
     if (ag_present(g.value) && !ag_is_zero(g.value)) {
       jet->channel[c] = ag_fit(g.value, s->node->shapes[port]);
@@ -134,11 +134,10 @@ static void bundle_of(const rule_site *s, tn_jet *jet, tn_value *mask) {
 static void give_jet(const rule_site *s, uint32_t first, uint64_t channels, const tn_jet *jet,
                      tn_value mask) {
   uint32_t k = first;
-  for (int c = 0; c < TN_MAX_CHANNELS; ++c)
-    if (channels >> c & 1) {
-      if (ag_present(jet->channel[c]) && want(s, k)) give(s, k, jet->channel[c], mask, true);
-      ++k;
-    }
+  for (; channels; channels &= channels - 1, ++k) {
+    int c = __builtin_ctzll(channels);
+    if (ag_present(jet->channel[c]) && want(s, k)) give(s, k, jet->channel[c], mask, true);
+  }
 }
 
 static void wanted_channels(uint64_t mask, bool *wanted) {
@@ -242,8 +241,7 @@ static void jet_product(const rule_site *s, tn_jet *g, tn_value mask) {
 
 tn_status ag_node_vjp(tn_graph *graph, uint32_t index, const ag_cotangent *out, void *context,
                       ag_wanted wanted, ag_accumulate accumulate) {
-  rule_site *s = NULL;
-  TN_TRY(TN_NEW(1, &s));
+  rule_site site, *s = &site; /* most of it is room for inputs and stays as it is */
   s->graph = graph;
   s->node = tn_node_at(graph, index);
   s->index = index;
@@ -253,13 +251,9 @@ tn_status ag_node_vjp(tn_graph *graph, uint32_t index, const ag_cotangent *out, 
   s->accumulate = accumulate;
   tn_jet g;
   tn_value mask;
-  tn_status status = TN_OK;
-  if (s->node->n_inputs > AG_MAX_INPUTS) {
-    status = TN_FAIL(TN_EUNSUPPORTED, "%s of %u inputs, at most %d", s->node->op->name,
-                     s->node->n_inputs, AG_MAX_INPUTS);
-    tn_free(&s);
-    return status;
-  }
+  if (s->node->n_inputs > AG_MAX_INPUTS)
+    return TN_FAIL(TN_EUNSUPPORTED, "%s of %u inputs, at most %d", s->node->op->name,
+                   s->node->n_inputs, AG_MAX_INPUTS);
   ag_inputs(graph, s->node, s->in);
   switch (s->node->op->id) {
   case TN_OP_where: where(s); break;
@@ -286,7 +280,5 @@ tn_status ag_node_vjp(tn_graph *graph, uint32_t index, const ag_cotangent *out, 
     if (s->node->op->arity > 0) elementwise(s);
     else structural(s);
   }
-  status = tn_graph_error(graph);
-  tn_free(&s);
-  return status;
+  return tn_graph_error(graph);
 }

@@ -187,7 +187,7 @@ static tn_status print(const pn_checking *c, FILE *out) {
 
 tn_status pn_check(pn_problem *problem, const pn_check_options *options, FILE *out, size_t *errors,
                    size_t *warnings) {
-  pn_checking c = {.problem = problem};
+  pn_checking c = {.problem = problem, .base_mib = pn_peak_mib()};
   tn_status status = TN_OK;
   *errors = *warnings = 0;
   if (options->json)

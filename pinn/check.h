@@ -63,6 +63,7 @@ typedef struct pn_checking {
   pn_defect *defect;
   pn_text out;   /* the report as it grows */
   pn_json *json; /* NULL: none asked for */
+  double base_mib; /* memory of the process before the check */
 } pn_checking;
 
 /* ---- check.c ---------------------------------------------------------------------------------------- */
@@ -137,6 +138,8 @@ typedef struct pn_failure {
 } pn_failure;
 
 tn_status pn_check_facts(pn_checking *c) TN_MUST_USE; /* check_facts.c: prints them */
+/* check_cost.c: runs a step and predicts time and memory; prints nothing if there is no step to run. */
+tn_status pn_check_cost(pn_checking *c) TN_MUST_USE;
 /* check_table.c: can every table be read; does it reach as far as it is used. */
 tn_status pn_check_tables(pn_checking *c) TN_MUST_USE;
 tn_status pn_check_reach(pn_checking *c) TN_MUST_USE;

@@ -1,11 +1,7 @@
 /* check_facts.c: what the program read: networks, equations, conditions, channels, cost.
  *
  * Equations are printed from the parsed tree, never from the text of the file: what is shown is what is
- * trained. The cost is a rough model,
- *
- *   floating point operations a step = 6 sum over sites of points * channels * weights
- *
- * (two a weight and channel forwards, twice that backwards) at 3 GFLOP/s a core.
+ * trained. The cost is measured (check_cost.c).
  */
 #include "pinn/banner.h"
 #include "pinn/check.h"
@@ -72,7 +68,7 @@ static void put_terms_json(pn_checking *c, const pn_sites *sites) {
   pn_json_end(c->json);
 }
 
-/* ---- Channels and cost ------------------------------------------------------------------------------------- */
+/* ---- Channels ---------------------------------------------------------------------------------------------- */
 
 typedef struct plan {
   pn_scopes *scopes;
@@ -134,29 +130,6 @@ static tn_status put_channels(pn_checking *c, const pn_model *m, const ag_resolv
   return status;
 }
 
-/* Groups come in no known order of sites: the largest stands for the interior, values for the rest. */
-static void put_cost(pn_checking *c, const pn_model *m, const pn_sites *sites,
-                     const ag_resolve_report *report) {
-  double channels = 1, points = 0, units = 0, conditions = 0;
-  char number[64];
-  for (size_t i = 0; i < report->n_groups && i < 32; ++i)
-    channels = fmax(channels, (double)report->group[i].channels);
-  for (size_t i = 0; i < sites->n_sites; ++i) {
-    bool inside = sites->sites[i].term && !sites->sites[i].term->is_condition;
-    *(inside ? &points : &conditions) += (double)sites->sites[i].wanted;
-  }
-  for (size_t i = 0; i < m->n_nets; ++i)
-    units += (double)(m->nets[i].options.width * m->nets[i].options.depth);
-  double work = 6 * (channels * points + 2 * conditions) * (double)m->n_theta;
-  double seconds = 1000 * work / 3e9, mib = 16 * channels * points * units / 1048576;
-  snprintf(number, sizeof number, "%.2g s, %.2g MiB", seconds, mib);
-  pn_putf(&c->out, "expects    1 000 gradients on one core: roughly %s\n", number);
-  if (c->json) {
-    pn_json_number(c->json, "seconds_a_thousand", seconds);
-    pn_json_number(c->json, "mebibytes", mib);
-  }
-}
-
 /* ---- Hints -------------------------------------------------------------------------------------------------- */
 
 /* Conditions that could be met by construction beside those that are. */
@@ -193,7 +166,7 @@ static tn_status put_facts(pn_checking *c, const pn_model *m, pn_sites *sites) {
   put_terms_json(c, sites);
   TN_TRY(plan_channels(m, sites, &s));
   TN_TRY(put_channels(c, m, &s.report));
-  put_cost(c, m, sites, &s.report);
+  TN_TRY(pn_check_cost(c));
   return hint_hard(c);
 }
 

@@ -210,6 +210,7 @@ static tn_status build(pn_model *m) {
   size_t *order = NULL;
   TN_TRY(pn_arena_new(&m->arena));
   TN_TRY(tn_graph_new(&m->graph));
+  TN_TRY(tn_graph_cache(m->graph, 0, 0)); /* what is evaluated here is evaluated once */
   TN_TRY(PN_TAKE(m->arena, p->n_unknowns, &m->nets));
   TN_TRY(PN_TAKE(m->arena, p->n_unknowns, &m->unknown_net));
   TN_TRY(PN_TAKE(m->arena, p->n_unknowns, &m->unknown_output));

@@ -11,7 +11,8 @@
  * taken in the model's dtype and combined in f64.
  *
  * Programs: L, S and gradient; L and S alone (line searches; same nodes, hence same bits); and,
- * made when first asked for, the residual, J v, J^T w, and the sizes that refinement wants.
+ * made when first asked for, the residual, J v, J^T w, second derivatives along v, L at several
+ * theta, rows of J (objective_qr.c), and the sizes that refinement wants.
  * Gradients of single terms are runs of the first program with the other factors at 0: no second
  * program for something needed once a stage.
  */
@@ -142,7 +143,7 @@ static tn_status build_sums(pn_loss *l) {
 
 /* ---- Programs -------------------------------------------------------------------------------- */
 
-static tn_status hand_over(pn_loss *l, tn_exec *exec) {
+tn_status pn_loss_hand_over(pn_loss *l, tn_exec *exec) {
   TN_TRY(pn_theta_bind(l->model, &l->theta, exec));
   TN_TRY(pn_feed_bind(&l->feed, exec));
   for (size_t m = 0; m < l->n_terms; ++m) {
@@ -157,7 +158,7 @@ static tn_status hand_over(pn_loss *l, tn_exec *exec) {
 tn_status pn_slot_new(pn_loss *l, size_t n, const tn_value *outputs, pn_program *out) {
   TN_TRY(tn_compile(l->model->graph, n, outputs, &out->program));
   TN_TRY(tn_exec_new(out->program, l->pool, &out->exec));
-  return l->bound ? hand_over(l, out->exec) : TN_OK;
+  return l->bound ? pn_loss_hand_over(l, out->exec) : TN_OK;
 }
 
 void pn_slot_free(pn_program *slot) {
@@ -219,7 +220,7 @@ static tn_status read_loss(pn_loss *l, tn_exec *exec, double *loss) {
   return TN_OK;
 }
 
-static tn_status slot_loss(pn_objective *f, const double *theta, double *loss) {
+tn_status pn_loss_one(pn_objective *f, const double *theta, double *loss) {
   pn_loss *l = f->context;
   TN_TRY(pn_loss_run(l, &l->value, theta));
   return read_loss(l, l->value.exec, loss);
@@ -242,7 +243,7 @@ static tn_status slot_gradient(pn_objective *f, const double *theta, double *los
 static tn_status slot_terms(pn_objective *f, const double *theta, double *sums, double *gradients) {
   pn_loss *l = f->context;
   double loss = 0;
-  TN_TRY(slot_loss(f, theta, &loss));
+  TN_TRY(pn_loss_one(f, theta, &loss));
   memcpy(sums, l->last, l->n_terms * sizeof *sums);
   tn_status status = TN_OK;
   for (size_t m = 0; gradients && status == TN_OK && m < l->n_terms; ++m) {
@@ -266,12 +267,17 @@ static void fill_objective(pn_loss *l) {
   l->objective = (pn_objective){.context = l,
                                 .n = l->model->n_theta,
                                 .n_terms = l->n_terms,
-                                .loss = slot_loss,
+                                .loss = pn_loss_one,
                                 .gradient = slot_gradient,
                                 .terms = slot_terms,
                                 .residual = pn_loss_residual,
                                 .jvp = pn_loss_jvp,
-                                .vjp = pn_loss_vjp};
+                                .vjp = pn_loss_vjp,
+                                .rows = pn_loss_rows,
+                                .qr = pn_loss_qr,
+                                .qt = pn_loss_qt,
+                                .second = pn_loss_second,
+                                .losses = pn_loss_losses};
 }
 
 tn_status pn_loss_new(pn_scopes *scopes, tn_pool *pool, pn_loss **out) {
@@ -298,6 +304,7 @@ void pn_loss_free(pn_loss **loss) {
   pn_slot_free(&l->gradient);
   pn_slot_free(&l->value);
   pn_loss_rows_free(l);
+  pn_qr_free(l);
   pn_feed_clear(&l->feed);
   pn_theta_free(l->model, &l->theta);
   for (size_t m = 0; l->terms && m < l->n_terms; ++m) {
@@ -330,18 +337,24 @@ static void count_residuals(pn_loss *l, size_t batch) {
     l->terms[m].factor_value = l->terms[m].weight / (double)l->terms[m].count;
 }
 
+static void programs_of(const pn_loss *l, const pn_program **out) {
+  const pn_program *all[PN_PROGRAMS] = {&l->gradient, &l->value,  &l->residual, &l->forward,
+                                        &l->backward, &l->second, &l->sizes,    &l->several};
+  memcpy(out, all, sizeof all);
+}
+
 tn_status pn_loss_bind_batch(pn_loss *l, size_t batch, size_t step) {
   pn_feed_clear(&l->feed);
   l->bound = false;
   TN_TRY(pn_feed_all(&l->feed, l->scopes, l->sites, batch, step));
   count_residuals(l, batch);
-  pn_program *slots[PN_PROGRAMS] = {&l->gradient, &l->value,    &l->residual,
-                                    &l->forward,  &l->backward, &l->sizes};
+  const pn_program *slots[PN_PROGRAMS];
+  programs_of(l, slots);
   for (size_t i = 0; i < PN_PROGRAMS; ++i)
     if (slots[i]->exec)
-      TN_TRY(hand_over(l, slots[i]->exec));
+      TN_TRY(pn_loss_hand_over(l, slots[i]->exec));
   l->bound = true;
-  return TN_OK;
+  return pn_qr_bind(l);
 }
 
 tn_status pn_loss_bind(pn_loss *loss) { return pn_loss_bind_batch(loss, 0, 0); }
@@ -363,9 +376,9 @@ double pn_loss_last_relative(const pn_loss *loss, size_t m) {
 const ag_resolve_report *pn_loss_channels(const pn_loss *loss) { return &loss->channels; }
 
 size_t pn_loss_bytes(const pn_loss *l) {
-  const pn_program *slots[PN_PROGRAMS] = {&l->gradient, &l->value,    &l->residual,
-                                          &l->forward,  &l->backward, &l->sizes};
-  size_t bytes = 0;
+  const pn_program *slots[PN_PROGRAMS];
+  size_t bytes = pn_qr_bytes(l);
+  programs_of(l, slots);
   for (size_t i = 0; i < PN_PROGRAMS; ++i)
     bytes += slots[i]->exec ? tn_exec_bytes(slots[i]->exec) : 0;
   return bytes;

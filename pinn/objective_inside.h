@@ -29,7 +29,9 @@ typedef struct pn_program {
   tn_exec *exec;
 } pn_program;
 
-enum { PN_PROGRAMS = 6 }; /* of a loss */
+enum { PN_PROGRAMS = 8 }; /* of a loss, without those of the rows */
+
+typedef struct pn_qr pn_qr; /* objective_qr.c: rows of J and their factorisation */
 
 struct pn_loss {
   pn_scopes *scopes; /* borrowed, as the next three */
@@ -49,22 +51,44 @@ struct pn_loss {
   double *last, *sums; /* L_m and S_m of the last evaluation */
   pn_program gradient, value;
   /* Made on demand by objective_rows.c. */
-  pn_program residual, forward, backward, sizes;
+  pn_program residual, forward, backward, second, sizes, several;
   size_t sizes_site;
   tn_value *weighted;  /* [n_rows] sqrt(w_m / C_m W) F / s */
-  tn_value *direction; /* [n_blocks] inputs: v */
+  tn_value *direction; /* [n_blocks] inputs: v, of forward and second */
   tn_value *cotangent; /* [n_rows] inputs: w */
   pn_weights_buffer v;
+  pn_weights_buffer *set; /* [PN_SETS] thetas of `several` */
+  pn_qr *qr;
 };
+
+/* Copies of the loss in the program of several losses. */
+enum { PN_SETS = 4 };
 
 tn_status pn_loss_run(pn_loss *l, const pn_program *slot, const double *theta) TN_MUST_USE;
 tn_status pn_slot_new(pn_loss *l, size_t n, const tn_value *outputs, pn_program *out) TN_MUST_USE;
 void pn_slot_free(pn_program *slot);
+/* Binds theta, points and numbers of the present points to an executor. */
+tn_status pn_loss_hand_over(pn_loss *l, tn_exec *exec) TN_MUST_USE;
+tn_status pn_loss_one(pn_objective *f, const double *theta, double *loss) TN_MUST_USE;
 
 /* Slots of objective_rows.c. */
 tn_status pn_loss_residual(pn_objective *f, const double *theta, double *r);
 tn_status pn_loss_jvp(pn_objective *f, const double *theta, const double *v, double *out);
 tn_status pn_loss_vjp(pn_objective *f, const double *theta, const double *w, double *out);
+tn_status pn_loss_second(pn_objective *f, const double *theta, const double *v, double *out);
+tn_status pn_loss_losses(pn_objective *f, size_t count, const double *thetas, double *losses);
+/* l->weighted, made when first asked for. */
+tn_status pn_loss_need_weighted(pn_loss *l) TN_MUST_USE;
 void pn_loss_rows_free(pn_loss *l);
+
+/* Slots of objective_qr.c. */
+tn_status pn_loss_rows(pn_objective *f, const double *theta, size_t first, size_t count, double *r,
+                       double *J);
+tn_status pn_loss_qr(pn_objective *f, const double *theta, double *loss, double *R, double *qtr);
+tn_status pn_loss_qt(pn_objective *f, const double *w, double *out);
+/* New points, weights or scales are bound. */
+tn_status pn_qr_bind(pn_loss *l) TN_MUST_USE;
+size_t pn_qr_bytes(const pn_loss *l);
+void pn_qr_free(pn_loss *l);
 
 #endif

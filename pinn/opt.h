@@ -64,7 +64,7 @@ struct pn_objective {
   tn_status (*qt)(pn_objective *f, const double *w, double *out);
   /* out[N] = d^2/dt^2 r(theta + t v) at t = 0, v[n]: the term of geodesic acceleration. */
   tn_status (*second)(pn_objective *f, const double *theta, const double *v, double *out);
-  /* losses[k] = L(thetas + k n), k < count. */
+  /* losses[k] = L(thetas + k n), k < count, with the bits of `loss`. */
   tn_status (*losses)(pn_objective *f, size_t count, const double *thetas, double *losses);
 };
 
@@ -152,7 +152,9 @@ typedef struct pn_option {
 enum {
   PN_OPT_RATE = 1,  /* reads context->rate, so a schedule makes sense */
   PN_OPT_KEEPS = 2, /* keeps loss and gradient between steps: wants fixed points, and resampled() */
-  PN_OPT_DENSE = 4  /* memory grows as n^2 */
+  PN_OPT_DENSE = 4, /* memory grows as n^2 */
+  PN_OPT_F64 = 8,   /* works in f64 only: a stage in another precision is refused */
+  PN_OPT_COSTLY = 16 /* few long steps: the training loop looks at the errors every 5 of them */
 };
 
 typedef struct pn_opt_class {

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LIST(ROW) ROW(adam) ROW(adamw) ROW(lbfgs) ROW(ssbroyden)
+#define LIST(ROW) ROW(adam) ROW(adamw) ROW(lbfgs) ROW(ssbroyden) ROW(lm)
 
 #define ROW(name) extern const pn_opt_class pn_opt_##name;
 LIST(ROW)

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "autograd/autograd.h"
 #include "tensor/tensor.h"
 
 #ifdef __cplusplus
@@ -79,6 +80,55 @@ typedef struct pn_eval_options {
   FILE *terminal;
 } pn_eval_options;
 TN_API tn_status pn_eval(const pn_eval_options *options) TN_MUST_USE;
+
+/* ---- Measuring ------------------------------------------------------------------------------------ */
+
+TN_API double pn_clock(void);             /* seconds on a clock that only goes forward */
+TN_API double pn_peak_mib(void);          /* the largest memory of the process so far */
+TN_API const char *pn_cpu_name(void);     /* as the system calls it, or "unknown" */
+TN_API size_t pn_cache_bytes(int level);  /* of a data cache, 1 to 3; 0: not known */
+/* The best rate of OpenBLAS's product of two n x n matrices of f64 or f32 within about `seconds`. */
+TN_API tn_status pn_peak_gemm(tn_dtype dtype, size_t n, size_t threads, double seconds,
+                              double *flops) TN_MUST_USE;
+
+/* The training step of a problem by itself: loss and gradient at its first weights, with the points of its
+ * first stage. problem and pool are borrowed. */
+typedef struct pn_step pn_step;
+typedef struct pn_step_options {
+  bool dtype_given; /* else the file's */
+  tn_dtype dtype;
+  uint64_t seed;
+} pn_step_options;
+TN_API tn_status pn_step_new(pn_problem *problem, tn_pool *pool, const pn_step_options *options,
+                             pn_step **out) TN_MUST_USE;
+TN_API void pn_step_free(pn_step **step);
+/* gradient[n] at pn_step_theta, which is the caller's to change. */
+TN_API tn_status pn_step_run(pn_step *step, double *loss, double *gradient) TN_MUST_USE;
+TN_API double *pn_step_theta(pn_step *step, size_t *n);
+TN_API size_t pn_step_points(const pn_step *step); /* of all equations and conditions */
+TN_API tn_dtype pn_step_dtype(const pn_step *step);
+TN_API double pn_step_flops(const pn_step *step);  /* in matrix products, a step */
+TN_API size_t pn_step_bytes(const pn_step *step);  /* storage of its programs */
+/* What derivatives were planned into. */
+TN_API void pn_step_planned(const pn_step *step, ag_resolve_report *out);
+/* The compiled loss and gradient, for tn_exec_profile; borrowed. */
+TN_API void pn_step_program(pn_step *step, const tn_program **program, tn_exec **exec);
+TN_API tn_exec *pn_step_loss_exec(pn_step *step); /* of the loss alone; borrowed */
+
+/* A picture of rates under roofs: min(peak, bytes_a_second * intensity), as one <svg> element (tn_free). The
+ * first roof is the one that counts. */
+typedef struct pn_roof {
+  const char *name;
+  double bytes_a_second;
+} pn_roof;
+typedef struct pn_roof_point {
+  const char *name;
+  double intensity; /* operations a byte */
+  double flops_a_second;
+} pn_roof_point;
+TN_API tn_status pn_roofline_svg(const char *title, double peak, size_t n_roofs,
+                                 const pn_roof *roofs, size_t n_points,
+                                 const pn_roof_point *points, char **svg) TN_MUST_USE;
 
 /* ---- Audits of a problem (validate/ does the measuring) ------------------------------------------- */
 

@@ -28,6 +28,12 @@ static tn_status decide(const pn_problem *problem, size_t i, size_t n_theta, pn_
   if (!s->optimizer || strcmp(s->optimizer, "auto") == 0)
     s->optimizer = automatic(i, n_theta);
   TN_TRY(pn_opt_find(s->optimizer, &out->class_));
+  if ((out->class_->flags & PN_OPT_F64) && s->precision && strcmp(s->precision, "f64") != 0)
+    return pn_fail_at(
+        TN_EINPUT, s->place, 1,
+        "%s works in f64 only, and this stage computes in %s; set precision = \"f64\" "
+        "in it",
+        s->optimizer, s->precision);
   bool has_rate = out->class_->flags & PN_OPT_RATE;
   if (s->steps == 0)
     s->steps = has_rate ? ADAM_STEPS : NEWTON_STEPS;

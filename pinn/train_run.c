@@ -6,9 +6,9 @@
  * about theta depends on step numbers alone (a limit in seconds excepted), so a run and its
  * resumed halves have the same bits.
  *
- * Records are made every 100 steps of a first-order method and every 50 of the others: the loss at
- * theta by an evaluation of its own, and the errors against exact solutions, which may end the run
- * early.
+ * Records are made every 100 steps of a first-order method, every 5 of one whose steps are few and
+ * long, and every 50 of the others: the loss at theta by an evaluation of its own, and the errors
+ * against exact solutions, which may end the run early.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 #include "pinn/train_inside.h"
 
-enum { RECORD_FIRST_ORDER = 100, RECORD_NEWTON = 50 };
+enum { RECORD_FIRST_ORDER = 100, RECORD_NEWTON = 50, RECORD_COSTLY = 5 };
 static const double silence = 2; /* s without a record after which a sign of life is given */
 
 static const pn_plan_stage *present(const pn_training *t) { return &t->plan.stages[t->stage]; }
@@ -117,7 +117,10 @@ static tn_status record(pn_training *t, bool stage_end, bool *accepted) {
 }
 
 static size_t record_every(const pn_training *t) {
-  return present(t)->class_->flags & PN_OPT_RATE ? RECORD_FIRST_ORDER : RECORD_NEWTON;
+  unsigned flags = present(t)->class_->flags;
+  return flags & PN_OPT_RATE     ? RECORD_FIRST_ORDER
+         : flags & PN_OPT_COSTLY ? RECORD_COSTLY
+                                 : RECORD_NEWTON;
 }
 
 /* ---- A stage --------------------------------------------------------------------------------- */

@@ -139,8 +139,7 @@ static tn_status enter(bundle *b, const char *name, tn_value v) {
 }
 
 static tn_status enter_jet(bundle *b, const char *name, const tn_jet *jet, uint64_t mask) {
-  for (int c = 0; c < TN_MAX_CHANNELS; ++c)
-    if (has(mask, c)) TN_TRY(enter(b, name, jet->channel[c]));
+  for (; mask; mask &= mask - 1) TN_TRY(enter(b, name, jet->channel[__builtin_ctzll(mask)]));
   return TN_OK;
 }
 
@@ -169,12 +168,16 @@ static tn_status enter_coefficients(bundle *b, const char *name, const tn_jet_ta
   return TN_OK;
 }
 
+static uint32_t channels_of(const tn_jet *jet) { return jet->table ? jet->table->channels : 1; }
+
 static bool start(bundle *b, size_t n, const tn_jet *const *jets) {
-  memset(b, 0, sizeof *b);
   tn_value all[2 * TN_MAX_CHANNELS];
   size_t count = 0;
+  b->n = 0; /* the inputs, most of a bundle, are filled in one by one */
+  b->axis = 0;
+  b->started = false;
   for (size_t i = 0; i < n; ++i)
-    for (int c = 0; c < TN_MAX_CHANNELS; ++c)
+    for (uint32_t c = 0; c < channels_of(jets[i]); ++c)
       if (jets[i]->channel[c].graph) all[count++] = jets[i]->channel[c];
   b->graph = count ? tn_common_graph(count, all) : NULL;
   return b->graph != NULL;
@@ -194,8 +197,8 @@ static tn_status finish(bundle *b, tn_op_id id, tn_node node, const tn_shape *sh
   if (!v.graph) return tn_error_code();
   uint32_t port = 0;
   memset(y->channel, 0, sizeof y->channel);
-  for (int c = 0; c < TN_MAX_CHANNELS; ++c)
-    if (has(node.out_mask, c)) y->channel[c] = tn_value_at(b->graph, v.node, port++);
+  for (uint64_t mask = node.out_mask; mask; mask &= mask - 1)
+    y->channel[__builtin_ctzll(mask)] = tn_value_at(b->graph, v.node, port++);
   return TN_OK;
 }
 
@@ -203,12 +206,12 @@ static tn_status finish(bundle *b, tn_op_id id, tn_node node, const tn_shape *sh
 static tn_status lin_of_parts(const tn_jet *h, tn_value w, tn_value bias, bool transposed, tn_jet *y) {
   tn_jet part = *h, out, all = {.table = h->table, .coefficients = h->coefficients}; /* y may be h */
   for (int batched = 0; batched < 2; ++batched) {
-    for (int c = 0; c < TN_MAX_CHANNELS; ++c) {
+    for (uint32_t c = 0; c < channels_of(h); ++c) {
       tn_shape shape = tn_shape_of(h->channel[c]);
       part.channel[c] = tn_shape_batched(&shape) == (batched != 0) ? h->channel[c] : (tn_value){0};
     }
     TN_TRY(tn_jet_lin(&part, w, bias, transposed, &out));
-    for (int c = 0; c < TN_MAX_CHANNELS; ++c)
+    for (uint32_t c = 0; c < channels_of(h); ++c)
       if (out.channel[c].graph) all.channel[c] = out.channel[c];
   }
   *y = all;
@@ -218,8 +221,7 @@ static tn_status lin_of_parts(const tn_jet *h, tn_value w, tn_value bias, bool t
 tn_status tn_jet_lin(const tn_jet *h, tn_value w, tn_value bias, bool transposed, tn_jet *y) {
   bundle b;
   if (!start(&b, 1, &h)) return TN_FAIL(TN_EHANDLE, "jet_lin: no good channels");
-  uint32_t channels = h->table ? h->table->channels : 1;
-  uint64_t mask = mask_of(h, channels);
+  uint64_t mask = mask_of(h, channels_of(h));
   TN_TRY(enter_jet(&b, "jet_lin", h, mask));
   for (size_t i = 0; b.axis && i < b.n; ++i) {
     tn_shape shape = tn_shape_of(b.input[i]);
@@ -396,8 +398,7 @@ static size_t take_jet(const tn_jet_table *table, uint64_t mask, const tn_value 
   size_t n = 0;
   memset(jet, 0, sizeof *jet);
   jet->table = table && table->channels > 1 ? table : NULL;
-  for (int c = 0; c < TN_MAX_CHANNELS; ++c)
-    if (has(mask, c)) jet->channel[c] = inputs[n++];
+  for (; mask; mask &= mask - 1) jet->channel[__builtin_ctzll(mask)] = inputs[n++];
   return n;
 }
 

@@ -5,6 +5,8 @@
  */
 #include "tensor/emit.h"
 
+#include <string.h>
+
 tn_lazy tn_emit_number(double x) { return (tn_lazy){x, -1}; }
 bool tn_lazy_is_zero(tn_lazy a) { return a.reg < 0 && a.factor == 0; }
 tn_lazy tn_emit_scale(double k, tn_lazy a) {
@@ -29,15 +31,62 @@ static int append(tn_emitter *e, tn_strip_instruction x) {
   return x.y;
 }
 
+static uint64_t bits_of(double k) { /* 0 and -0 are different numbers here */
+  uint64_t bits;
+  memcpy(&bits, &k, sizeof bits);
+  return bits;
+}
+
+static uint64_t hash_of(const tn_strip_instruction *x) {
+  const uint64_t word[] = {x->code, x->op, (uint16_t)x->a, (uint16_t)x->b, (uint16_t)x->c, bits_of(x->k)};
+  uint64_t hash = 0;
+  for (size_t i = 0; i < sizeof word / sizeof *word; ++i) {
+    hash = (hash ^ word[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+static bool is_equal(const tn_strip_instruction *x, const tn_strip_instruction *y) {
+  return x->code == y->code && x->op == y->op && x->a == y->a && x->b == y->b && x->c == y->c &&
+         bits_of(x->k) == bits_of(y->k);
+}
+
+/* The place of x in the table: of the equal instruction, or an empty one. */
+static int32_t *slot_of(const tn_emitter *e, const tn_strip_instruction *x) {
+  size_t i = (size_t)hash_of(x) & (e->table_size - 1);
+  while (e->table[i] && !is_equal(&e->code[e->table[i] - 1], x)) i = (i + 1) & (e->table_size - 1);
+  return &e->table[i];
+}
+
+/* Room for one more instruction in the table, half of which stays empty. */
+static tn_status make_room(tn_emitter *e) {
+  if (2 * (e->count + 1) <= e->table_size) return TN_OK;
+  size_t size = e->table_size ? 2 * e->table_size : 256;
+  tn_free(&e->table);
+  e->table_size = 0;
+  TN_TRY(TN_NEW(size, &e->table));
+  e->table_size = size;
+  for (size_t i = 0; i < e->count; ++i)
+    if (e->code[i].code != TN_STRIP_COPY) *slot_of(e, &e->code[i]) = (int32_t)i + 1;
+  return TN_OK;
+}
+
 static int emit(tn_emitter *e, tn_strip_code code, int op, int a, int b, int c, double k) {
   tn_strip_instruction x = {.code = (uint8_t)code, .op = (uint8_t)op, .a = (int16_t)a,
                             .b = (int16_t)b, .c = (int16_t)c, .k = k};
-  for (size_t i = 0; i < e->count; ++i) {
-    const tn_strip_instruction *o = &e->code[i];
-    if (o->code == x.code && o->op == x.op && o->a == x.a && o->b == x.b && o->c == x.c && o->k == x.k)
-      return o->y;
-  }
-  return append(e, x);
+  if (e->status == TN_OK) e->status = make_room(e);
+  if (e->status != TN_OK) return 0;
+  int32_t *slot = slot_of(e, &x);
+  if (*slot) return e->code[*slot - 1].y;
+  int y = append(e, x);
+  if (e->status == TN_OK) *slot = (int32_t)e->count;
+  return y;
+}
+
+void tn_emitter_free(tn_emitter *e) {
+  tn_free(&e->code);
+  tn_free(&e->table);
 }
 
 int tn_emit_copy(tn_emitter *e, int reg) {
@@ -90,4 +139,15 @@ tn_lazy tn_emit_div(tn_emitter *e, tn_lazy a, tn_lazy b) {
 
 tn_lazy tn_emit_cell(tn_emitter *e, tn_op_id op, tn_lazy a, double k) {
   return (tn_lazy){1, emit(e, TN_STRIP_CELL, op, tn_emit_register(e, a), 0, 0, k)};
+}
+
+tn_lazy tn_emit_binary(tn_emitter *e, tn_op_id op, int a, int b) {
+  tn_lazy x = {1, a}, y = {1, b};
+  switch (op) {
+  case TN_OP_add: return tn_emit_add(e, x, y);
+  case TN_OP_sub: return tn_emit_add(e, x, tn_emit_scale(-1, y));
+  case TN_OP_mul: return tn_emit_mul(e, x, y);
+  case TN_OP_div: return tn_emit_div(e, x, y);
+  default: return (tn_lazy){1, emit(e, TN_STRIP_BINARY, op, a, b, 0, 0)};
+  }
 }

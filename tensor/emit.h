@@ -9,10 +9,14 @@ typedef struct tn_lazy { double factor; int reg; } tn_lazy;
 
 typedef struct tn_emitter {
   tn_strip_instruction *code; /* owned; y is the register of its own: n_given + index */
+  int32_t *table;             /* owned: hash of instructions, index + 1 in code */
+  size_t table_size;          /* a power of two */
   size_t count, capacity;
   int n_given;                /* registers that exist before the program */
   tn_status status;           /* the first failure */
 } tn_emitter;
+
+void tn_emitter_free(tn_emitter *e); /* what it owns */
 
 #define TN_ZERO ((tn_lazy){0, -1})
 tn_lazy tn_emit_number(double x);
@@ -22,9 +26,14 @@ tn_lazy tn_emit_add(tn_emitter *e, tn_lazy a, tn_lazy b);
 tn_lazy tn_emit_fma(tn_emitter *e, tn_lazy a, tn_lazy b, tn_lazy c); /* a b + c */
 tn_lazy tn_emit_div(tn_emitter *e, tn_lazy a, tn_lazy b);
 tn_lazy tn_emit_cell(tn_emitter *e, tn_op_id op, tn_lazy a, double k);
+tn_lazy tn_emit_binary(tn_emitter *e, tn_op_id op, int a, int b); /* a binary row of registers */
 tn_lazy tn_emit_scale(double k, tn_lazy a);
 int tn_emit_register(tn_emitter *e, tn_lazy a); /* with factor 1 */
 int tn_emit_copy(tn_emitter *e, int reg);       /* always a new register */
+
+/* The instructions of a jet_unary, jet_mul or jet_mulT node: in[] are the registers of its inputs (channels of
+ * mask[0], then of mask[1], then coefficients), out[] get those of its ports; a register may serve two ports. */
+tn_status tn_jet_emit(tn_emitter *e, const tn_node *node, const int *in, int *out) TN_MUST_USE;
 
 /* Taylor coefficients f^(m + k)(z) / k!, k = 0 .. order, of a row's function at the register z. */
 tn_status tn_ladder(tn_emitter *e, tn_op_id op, double exponent, int m, int order, int z,

@@ -107,6 +107,7 @@ static void forget(tn_graph *graph) {
 void tn_graph_free(tn_graph **graph) {
   if (!graph || !*graph) return;
   forget(*graph);
+  tn_runtime_free(*graph);
   tn_arena_free(&(*graph)->arena);
   tn_free(graph);
 }

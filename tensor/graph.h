@@ -35,9 +35,11 @@ struct tn_graph {
   size_t n_jet_tables;
   struct tn_result *results; /* of tn_eval and tn_bind, see eval.c */
   size_t n_results;
+  struct tn_runtime *runtime; /* programs of earlier steps, settings; outlives tn_graph_reset, see eval.c */
 };
 
 void tn_results_clear(tn_graph *graph); /* eval.c */
+void tn_runtime_free(tn_graph *graph);  /* eval.c */
 
 /* Adds a node, or finds the equal one. The pointers in `node` may be temporary. Value: its port 0. */
 tn_value tn_node_make(tn_graph *graph, const tn_node *node);

@@ -2,26 +2,26 @@
  *
  * y = f^(m)(z) in an algebra: with n = z - z_0 (nilpotent) and d_k = f^(m+k)(z_0)/k!,
  *     y = d_0 + n (d_1 + n (d_2 + ...)),     products by the structure table, terms in table order,
- * every product of a term as (factor * left [* coefficient]) * right, added by one FMA. Instructions whose
- * result nobody reads are dropped, and temporaries share registers.
+ * every product of a term as (factor * left [* coefficient]) * right, added by one FMA. What strip.c makes of
+ * the instructions keeps their bits.
  */
 #include "tensor/emit.h"
 
 #include <string.h>
 
 typedef struct planner {
-  tn_emitter e;
+  tn_emitter *e;
   const tn_node *node;
   const tn_jet_table *table;
   tn_lazy left[TN_MAX_CHANNELS], right[TN_MAX_CHANNELS]; /* input channels, zero if absent */
-  int n_inputs, n_coefficients;
+  const int *coefficient;                                /* registers */
 } planner;
 
 static tn_lazy term_product(planner *p, const tn_jet_term *t, tn_lazy l, tn_lazy r, tn_lazy sum) {
   if (tn_lazy_is_zero(l) || tn_lazy_is_zero(r)) return sum;
   l = tn_emit_scale((double)t->numerator / (double)t->denominator, l);
-  if (t->coefficient >= 0) l = tn_emit_mul(&p->e, l, (tn_lazy){1, p->n_inputs + t->coefficient});
-  return tn_emit_fma(&p->e, l, r, sum);
+  if (t->coefficient >= 0) l = tn_emit_mul(p->e, l, (tn_lazy){1, p->coefficient[t->coefficient]});
+  return tn_emit_fma(p->e, l, r, sum);
 }
 
 static void jet_product(planner *p, const tn_lazy *l, const tn_lazy *r, bool adjoint, tn_lazy *out) {
@@ -37,8 +37,8 @@ static tn_status jet_function(planner *p, tn_lazy *out) {
   tn_lazy d[TN_MAX_CHANNELS], n[TN_MAX_CHANNELS];
   int order = (int)p->table->order;
   if (!(p->node->mask[0] & ~(uint64_t)1)) order = 0;
-  TN_TRY(tn_ladder(&p->e, (tn_op_id)p->node->integer[0], p->node->number, (int)p->node->integer[1],
-                   order, 0, d));
+  TN_TRY(tn_ladder(p->e, (tn_op_id)p->node->integer[0], p->node->number, (int)p->node->integer[1],
+                   order, p->left[0].reg, d));
   memcpy(n, p->left, sizeof n);
   n[0] = TN_ZERO;
   for (int c = 0; c < TN_MAX_CHANNELS; ++c) out[c] = TN_ZERO;
@@ -49,104 +49,77 @@ static tn_status jet_function(planner *p, tn_lazy *out) {
     memcpy(out, next, sizeof next);
     out[0] = d[k];
   }
-  return p->e.status;
+  return p->e->status;
 }
 
-/* Renumbers registers: outputs behind the inputs, then temporaries, reused after their last reader. */
-static tn_status allocate(planner *p, size_t n_outputs, const int *output, tn_jet_plan *plan) {
-  tn_emitter *e = &p->e;
+/* Places: the given registers, outputs behind them, then temporaries. */
+static tn_status place_registers(tn_emitter *e, size_t n_outputs, const int *output,
+                                 tn_jet_plan *plan) {
   size_t total = (size_t)e->n_given + e->count;
-  int *last = NULL, *place = NULL, *spare = NULL;
-  size_t n_spare = 0, n_temporaries = 0, kept = 0;
-  TN_TRY(TN_NEW(total + 1, &last));
+  uint8_t *kept = NULL;
+  int *place = NULL;
+  TN_TRY(TN_NEW(total + 1, &kept));
   tn_status status = TN_NEW(total + 1, &place);
-  if (status == TN_OK) status = TN_NEW(total + 1, &spare);
-  if (status != TN_OK) goto done;
-  for (size_t i = 0; i < total; ++i) last[i] = -1, place[i] = -1;
-  for (int i = 0; i < e->n_given; ++i) place[i] = i;
-  for (size_t i = 0; i < n_outputs; ++i) {
-    last[output[i]] = INT32_MAX;
+  for (size_t i = 0; i < total && status == TN_OK; ++i) place[i] = (int)i < e->n_given ? (int)i : -1;
+  for (size_t i = 0; i < n_outputs && status == TN_OK; ++i) {
+    kept[output[i]] = 1;
     place[output[i]] = e->n_given + (int)i;
   }
-  for (size_t i = e->count; i-- > 0;) { /* who reads what last */
-    const tn_strip_instruction *x = &e->code[i];
-    if (last[x->y] < 0) continue;
-    int reads[3] = {-1, -1, -1};
-    bool two = x->code == TN_STRIP_MUL || x->code == TN_STRIP_ADD || x->code == TN_STRIP_SUB ||
-               x->code == TN_STRIP_DIV || x->code == TN_STRIP_FMA;
-    if (x->code != TN_STRIP_FILL) reads[0] = x->a;
-    if (two) reads[1] = x->b;
-    if (x->code == TN_STRIP_FMA || x->code == TN_STRIP_FMAK) reads[2] = x->c;
-    for (int j = 0; j < 3; ++j)
-      if (reads[j] >= 0 && last[reads[j]] < 0) last[reads[j]] = (int)i;
-  }
-  for (size_t i = 0; i < e->count; ++i) {
-    tn_strip_instruction x = e->code[i];
-    int y = x.y;
-    if (last[y] < 0) continue;
-    int reads[3] = {x.a, x.b, x.c};
-    for (int j = 0; j < 3; ++j) { /* free temporaries read here for the last time */
-      int r = reads[j];
-      bool given = r < e->n_given, again = (j > 0 && r == reads[0]) || (j > 1 && r == reads[1]);
-      if (!given && !again && last[r] == (int)i && place[r] >= e->n_given + (int)n_outputs)
-        spare[n_spare++] = place[r];
-    }
-    if (place[y] < 0)
-      place[y] = n_spare ? spare[--n_spare] : e->n_given + (int)(n_outputs + n_temporaries++);
-    x.y = (int16_t)place[y];
-    x.a = (int16_t)place[x.a];
-    x.b = (int16_t)(place[x.b] < 0 ? 0 : place[x.b]);
-    x.c = (int16_t)(place[x.c] < 0 ? 0 : place[x.c]);
-    if (x.a < 0) x.a = 0;
-    e->code[kept++] = x;
-  }
-  plan->count = kept;
-  plan->n_temporaries = n_temporaries;
-done:
-  tn_free(&last);
+  if (status == TN_OK) status = tn_strip_optimise(e->n_given, &e->count, e->code, kept, total);
+  if (status == TN_OK)
+    status = tn_strip_allocate(e->n_given, e->count, e->code, place, total,
+                               e->n_given + (int)n_outputs, &plan->n_temporaries);
+  plan->count = e->count;
+  tn_free(&kept);
   tn_free(&place);
-  tn_free(&spare);
+  return status;
+}
+
+tn_status tn_jet_emit(tn_emitter *e, const tn_node *node, const int *in, int *out) {
+  planner *p = NULL;
+  TN_TRY(TN_NEW(1, &p));
+  p->e = e;
+  p->node = node;
+  p->table = node->table;
+  for (int c = 0; c < TN_MAX_CHANNELS; ++c)
+    p->left[c] = node->mask[0] >> c & 1 ? (tn_lazy){1, *in++} : TN_ZERO;
+  for (int c = 0; c < TN_MAX_CHANNELS; ++c)
+    p->right[c] = node->mask[1] >> c & 1 ? (tn_lazy){1, *in++} : TN_ZERO;
+  p->coefficient = in;
+  tn_lazy channel[TN_MAX_CHANNELS];
+  tn_status status = TN_OK;
+  if (node->op->id == TN_OP_jet_unary) status = jet_function(p, channel);
+  else jet_product(p, p->left, p->right, node->op->id == TN_OP_jet_mulT, channel);
+  for (int c = 0; c < TN_MAX_CHANNELS && status == TN_OK; ++c) {
+    if (!(node->out_mask >> c & 1)) continue;
+    *out++ = tn_emit_register(e, channel[c]);
+    status = e->status;
+  }
+  tn_free(&p);
   return status;
 }
 
 tn_status tn_jet_plan_new(const tn_node *node, tn_jet_plan *plan) {
-  planner *p = NULL;
-  TN_TRY(TN_NEW(1, &p));
+  int in[3 * TN_MAX_CHANNELS], output[TN_MAX_CHANNELS];
   memset(plan, 0, sizeof *plan);
-  p->node = node;
-  p->table = node->table;
-  int reg = 0;
-  for (int c = 0; c < TN_MAX_CHANNELS; ++c) {
-    p->left[c] = node->mask[0] >> c & 1 ? (tn_lazy){1, reg++} : TN_ZERO;
+  plan->n_coefficients = node->table->n_coefficients;
+  plan->n_inputs = node->n_inputs - plan->n_coefficients;
+  plan->n_outputs = node->n_outputs;
+  tn_emitter e = {.n_given = (int)node->n_inputs};
+  if (node->n_inputs > 3 * TN_MAX_CHANNELS)
+    return TN_FAIL(TN_EUNSUPPORTED, "%s: %u inputs, expected at most %d", node->op->name,
+                   node->n_inputs, 3 * TN_MAX_CHANNELS);
+  for (int i = 0; i < e.n_given; ++i) in[i] = i;
+  tn_status status = tn_jet_emit(&e, node, in, output);
+  for (size_t n = 0; n < plan->n_outputs && status == TN_OK; ++n) {
+    bool taken = output[n] < e.n_given;
+    for (size_t i = 0; i < n; ++i) taken = taken || output[i] == output[n];
+    if (taken) output[n] = tn_emit_copy(&e, output[n]); /* an output needs a register of its own */
+    status = e.status;
   }
-  for (int c = 0; c < TN_MAX_CHANNELS; ++c)
-    p->right[c] = node->mask[1] >> c & 1 ? (tn_lazy){1, reg++} : TN_ZERO;
-  p->n_inputs = reg;
-  p->n_coefficients = (int)node->table->n_coefficients;
-  p->e.n_given = p->n_inputs + p->n_coefficients;
-  tn_lazy out[TN_MAX_CHANNELS];
-  tn_status status = TN_OK;
-  if (node->op->id == TN_OP_jet_unary) status = jet_function(p, out);
-  else jet_product(p, p->left, p->right, node->op->id == TN_OP_jet_mulT, out);
-  int output[TN_MAX_CHANNELS];
-  size_t n = 0;
-  for (int c = 0; c < TN_MAX_CHANNELS && status == TN_OK; ++c) {
-    if (!(node->out_mask >> c & 1)) continue;
-    int r = tn_emit_register(&p->e, out[c]);
-    bool taken = r < p->e.n_given;
-    for (size_t i = 0; i < n; ++i) taken = taken || output[i] == r;
-    if (taken) r = tn_emit_copy(&p->e, r); /* an output needs a register of its own */
-    output[n++] = r;
-    status = p->e.status;
-  }
-  if (status == TN_OK) {
-    plan->n_inputs = (size_t)p->n_inputs;
-    plan->n_coefficients = (size_t)p->n_coefficients;
-    plan->n_outputs = n;
-    status = allocate(p, n, output, plan);
-  }
-  plan->code = p->e.code;
-  tn_free(&p);
+  if (status == TN_OK) status = place_registers(&e, plan->n_outputs, output, plan);
+  plan->code = e.code;
+  tn_free(&e.table);
   if (status != TN_OK) tn_jet_plan_free(plan);
   return status;
 }

@@ -6,46 +6,30 @@
  * structure is the same on every instruction set. Eight panels are a group (the last may be short).
  *
  * Bits. Every loop has one fixed order of operations, explicit FMA only, so that all instances of a dtype
- * give the same bits. Sources kernels_*.c are compiled twice (TN_ISA = base, v3; CMakeLists.txt).
+ * give the same bits. Sources kernels_*.c are compiled once a level (TN_ISA = base, v3, v4; CMakeLists.txt).
  *
  * void * stands for T * of the table's dtype. Kernels cannot fail and do not allocate.
  */
 #ifndef TENSOR_KERNELS_H
 #define TENSOR_KERNELS_H
 
+#include "tensor/strip.h"
 #include "tensor/tensor.h"
 
 #define TN_LANE_BYTES 64
 #define TN_GROUP_PANELS 8
 #define TN_STRIP 512 /* elements of a strip: what a strip program handles at once, at most */
-
-/* One instruction of a strip program: registers are strips of n elements. */
-typedef enum tn_strip_code {
-  TN_STRIP_CELL,  /* y = op(a; k) for a unary or power row, k the exponent */
-  TN_STRIP_MUL,   /* y = a b */
-  TN_STRIP_ADD,   /* y = a + b */
-  TN_STRIP_SUB,   /* y = a - b */
-  TN_STRIP_DIV,   /* y = a / b */
-  TN_STRIP_FMA,   /* y = fma(a, b, c) */
-  TN_STRIP_SCALE, /* y = k a */
-  TN_STRIP_FMAK,  /* y = fma(k, a, c) */
-  TN_STRIP_FILL,  /* y = k */
-  TN_STRIP_COPY   /* y = a */
-} tn_strip_code;
-typedef struct tn_strip_instruction {
-  uint8_t code;
-  uint8_t op; /* tn_op_id for CELL */
-  int16_t y, a, b, c; /* registers; y may equal a, b or c */
-  double k;
-} tn_strip_instruction;
+#define TN_STRIP_BYTES 2048 /* of one register: where strip programs run fastest (measured on 32 KiB of L1) */
 
 typedef void (*tn_cell_fn)(size_t n, void *y, const void *a, const void *b, double k);
+/* The arithmetic of a strip program as one loop (fuse.h). */
+typedef void (*tn_fused_fn)(const tn_strip_instruction *code, void *const *registers, size_t n);
 typedef void (*tn_compare_fn)(size_t n, uint8_t *y, const void *a, const void *b);
 
 /* Operands of an outer product: panel p of operand i starts at data[i] + p * stride[i] elements; stride 0
  * is an invariant operand, one panel long. */
 typedef struct tn_outer {
-  size_t pairs;
+  size_t pairs; /* at most TN_MAX_CHANNELS */
   const void *const *h, *const *z;
   const size_t *h_stride, *z_stride;
   size_t k, n;  /* widths of h and z */
@@ -58,8 +42,11 @@ typedef struct tn_kernels {
   tn_cell_fn cell[TN_OPS];       /* unary, power (k = exponent), binary */
   tn_compare_fn compare[TN_OPS]; /* comparisons; y is 0 or 1 */
   void (*where)(size_t n, void *y, const uint8_t *mask, const void *a, const void *b);
+  /* Runs a program (strip.h) over n <= TN_STRIP elements; registers[i] is where register i lies. */
   void (*strip)(size_t count, const tn_strip_instruction *program, void *const *registers, size_t n);
-  /* y[p][j] = bias[j], then fma(w[i wk + j wn], h[p][i], y) for i = 0 .. k-1. bias NULL: from 0. */
+  const tn_fused_fn *fused; /* in the order of fused.inc */
+  /* y[p][j] = bias[j], then fma(w[i wk + j wn], h[p][i], y) for i = 0 .. k-1. bias NULL: from 0. One of wk
+   * and wn is 1. */
   void (*lin)(size_t panels, size_t k, size_t n, const void *w, size_t wk, size_t wn, const void *bias,
               const void *h, void *y);
   /* The same for m row-major rows h[m][k], y[m][n] without lanes; same order of operations. */
@@ -84,10 +71,10 @@ typedef struct tn_kernels {
 
 /* The table of TN_F64 or TN_F32 for the instruction set in use; NULL for another dtype. */
 const tn_kernels *tn_kernels_of(tn_dtype dtype);
-/* A given level, for tests that compare bits: "base", "v3"; NULL where this build or CPU lacks it. */
+/* A given level, for tests that compare bits: "base", "v3", "v4"; NULL where this build or CPU lacks it. */
 const tn_kernels *tn_kernels_at(tn_dtype dtype, const char *level);
 
-/* outer_points if both widths suit it (n a multiple of the lanes and >= 48), else outer_lanes: a property
+/* outer_points if both widths suit it (n a multiple of the lanes, k >= 16), else outer_lanes: a property
  * of shape and dtype only, so that the order of summation never depends on the machine. */
 bool tn_outer_by_points(tn_dtype dtype, size_t k, size_t n);
 

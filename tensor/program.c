@@ -119,6 +119,7 @@ static tn_status lay_out(tn_program *p) {
       layout->width = tn_shape_width(&node->shapes[k]);
       layout->axis = tn_shape_batched(&node->shapes[k]) ? node->shapes[k].axis[0] : 0;
       layout->lanes = node->dtype == TN_F32 ? 16 : 8;
+      layout->size = node->dtype == TN_BOOL ? 1 : tn_dtype_size(node->dtype);
       if (node->dtype == TN_BOOL && layout->axis)
         for (uint32_t q = 0; q < node->n_inputs; ++q) {
           const tn_layout *in = &p->layout[tn_port(p, node->inputs[q])];

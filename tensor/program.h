@@ -10,6 +10,7 @@ typedef struct tn_layout {
   tn_axis axis;  /* point axis, 0: none */
   size_t lanes;  /* of a batched value: by dtype, for a mask by the dtype it came from */
   size_t width;  /* elements a point (or in all, without points) */
+  size_t size;   /* bytes of an element; 1 for masks */
   size_t first_port;
 } tn_layout;
 

@@ -21,7 +21,8 @@ typedef struct window { /* a strip: `units` units of `panels` panels from (panel
 } window;
 
 typedef struct jet_site {
-  tn_exec *exec;
+  const tn_frame *frame;
+  const tn_exec *exec;
   const tn_node *node;
   const tn_jet_plan *plan;
   const tn_kernels *kernels;
@@ -60,7 +61,7 @@ static void set_registers(const jet_site *s, window w, bool first) {
   bool moving = s->width * s->lanes > TN_STRIP; /* windows within a panel: other units each time */
   for (size_t k = 0; k < s->plan->n_inputs; ++k) {
     const tn_layout *layout = tn_input_layout(s->exec, s->i, k);
-    char *data = (char *)(uintptr_t)tn_input_data(s->exec, s->i, k);
+    char *data = (char *)(uintptr_t)tn_input_data(s->frame, s->i, k);
     if (layout->axis || s->lanes == 1) {
       s->registers[k] = data + at;
     } else {
@@ -72,11 +73,11 @@ static void set_registers(const jet_site *s, window w, bool first) {
     bool batched = tn_input_layout(s->exec, s->i, k)->axis != 0;
     s->registers[k] = strip(s, k);
     if (batched || first || moving)
-      repeat_points(s, tn_input_data(s->exec, s->i, k), batched, w, strip(s, k));
+      repeat_points(s, tn_input_data(s->frame, s->i, k), batched, w, strip(s, k));
   }
   size_t r = s->plan->n_inputs + s->plan->n_coefficients;
   for (size_t k = 0; k < s->plan->n_outputs; ++k)
-    s->registers[r++] = (char *)s->exec->data[p->port[s->i] + k] + at;
+    s->registers[r++] = (char *)s->frame->data[p->port[s->i] + k] + at;
   for (size_t k = 0; k < s->plan->n_temporaries; ++k, ++r) s->registers[r] = strip(s, r);
 }
 
@@ -106,7 +107,8 @@ static void run_plan(const jet_site *s, size_t first, size_t last) {
     }
 }
 
-static void run_lin(tn_exec *exec, size_t i, size_t first, size_t last) {
+static void run_lin(const tn_frame *frame, size_t i, size_t first, size_t last) {
+  const tn_exec *exec = frame->exec;
   const tn_program *p = exec->program;
   const tn_node *node = p->nodes[i];
   const tn_kernels *kernels = tn_kernels_of(node->dtype);
@@ -116,13 +118,13 @@ static void run_lin(tn_exec *exec, size_t i, size_t first, size_t last) {
   bool transposed = node->integer[0] != 0;
   size_t k = ws->extent[transposed ? 1 : 0], n = ws->extent[transposed ? 0 : 1];
   size_t wk = transposed ? 1 : n, wn = transposed ? k : 1;
-  const void *w = tn_input_data(exec, i, wi);
+  const void *w = tn_input_data(frame, i, wi);
   for (size_t c = 0; c < channels; ++c) {
     bool biased = c == 0 && node->integer[1];
-    const void *bias = biased ? tn_input_data(exec, i, wi + 1) : NULL;
+    const void *bias = biased ? tn_input_data(frame, i, wi + 1) : NULL;
     const tn_layout *in = tn_input_layout(exec, i, c);
-    const char *h = tn_input_data(exec, i, c);
-    char *y = exec->data[p->port[i] + c];
+    const char *h = tn_input_data(frame, i, c);
+    char *y = frame->data[p->port[i] + c];
     if (in->axis)
       kernels->lin(last - first, k, n, w, wk, wn, bias, h + first * k * in->lanes * kernels->size,
                    y + first * n * in->lanes * kernels->size);
@@ -131,26 +133,27 @@ static void run_lin(tn_exec *exec, size_t i, size_t first, size_t last) {
   }
 }
 
-void tn_run_jet(tn_exec *exec, size_t i, size_t first, size_t last, void *scratch) {
-  const tn_program *p = exec->program;
+void tn_run_jet(const tn_frame *frame, size_t i, size_t first, size_t last) {
+  const tn_program *p = frame->exec->program;
   if (p->nodes[i]->op->id == TN_OP_jet_lin) {
-    run_lin(exec, i, first, last);
+    run_lin(frame, i, first, last);
     return;
   }
   const tn_layout *out = &p->layout[p->port[i]];
   const tn_jet_plan *plan = &p->plan[i];
   size_t registers = plan->n_inputs + plan->n_coefficients + plan->n_outputs + plan->n_temporaries;
-  jet_site s = {exec, p->nodes[i], plan, tn_kernels_of(p->nodes[i]->dtype), i, out->width,
+  jet_site s = {frame, frame->exec, p->nodes[i], plan, tn_kernels_of(p->nodes[i]->dtype), i, out->width,
                 out->axis ? out->lanes : 1, NULL, NULL};
-  s.strips = scratch;
-  s.registers = (void **)((char *)scratch + registers * STRIP_BYTES);
+  s.strips = frame->scratch;
+  s.registers = (void **)((char *)frame->scratch + registers * STRIP_BYTES);
   if (last > first) run_plan(&s, first, last);
 }
 
 /* ---- Outer products ---- */
 
 /* Before its phase: operands without points are repeated over the lanes of one panel each. */
-tn_status tn_prepare_outer(tn_exec *exec, size_t i) {
+tn_status tn_prepare_outer(const tn_frame *frame, size_t i) {
+  tn_exec *exec = frame->exec;
   const tn_program *p = exec->program;
   const tn_node *node = p->nodes[i];
   const tn_kernels *kernels = tn_kernels_of(node->dtype);
@@ -164,16 +167,17 @@ tn_status tn_prepare_outer(tn_exec *exec, size_t i) {
     char *to = exec->repeat[i] + used++ * widest * kernels->lanes * size;
     if (zl->axis && hl->axis) continue;
     const tn_layout *from = zl->axis ? hl : zl;
-    const char *x = tn_input_data(exec, i, zl->axis ? pairs + q : q);
+    const char *x = tn_input_data(frame, i, zl->axis ? pairs + q : q);
     for (size_t u = 0; u < from->width; ++u)
       for (size_t l = 0; l < kernels->lanes; ++l, to += size) memcpy(to, x + u * size, size);
   }
   return TN_OK;
 }
 
-/* slot = SIZE_MAX: the pairs without points, one FMA each onto the finished sum; also when no pair has
+/* Slot SIZE_MAX: the pairs without points, one FMA each onto the finished sum; also when no pair has
  * points (then the rows of [m, k] and [m, n] are summed in order). Otherwise the pairs with points. */
-void tn_run_outer(tn_exec *exec, size_t i, size_t slot, size_t first, size_t last) {
+void tn_run_outer(const tn_frame *frame, size_t i, size_t first, size_t last) {
+  const tn_exec *exec = frame->exec;
   const tn_program *p = exec->program;
   const tn_node *node = p->nodes[i];
   const tn_kernels *kernels = tn_kernels_of(node->dtype);
@@ -181,13 +185,13 @@ void tn_run_outer(tn_exec *exec, size_t i, size_t slot, size_t first, size_t las
   const tn_shape *shape = &node->shapes[0];
   size_t k = shape->extent[0], n = shape->extent[1];
   bool reduction = tn_is_reduction(p, i);
-  if (slot == SIZE_MAX || !reduction) {
-    char *sum = exec->data[p->port[i]];
+  if (frame->slot == SIZE_MAX || !reduction) {
+    char *sum = frame->data[p->port[i]];
     if (!reduction) memset(sum, 0, k * n * size);
     for (size_t q = 0; q < pairs; ++q) {
       const tn_layout *zl = tn_input_layout(exec, i, q), *hl = tn_input_layout(exec, i, pairs + q);
       if (zl->axis || hl->axis) continue;
-      const char *z = tn_input_data(exec, i, q), *h = tn_input_data(exec, i, pairs + q);
+      const char *z = tn_input_data(frame, i, q), *h = tn_input_data(frame, i, pairs + q);
       for (size_t m = 0; m < zl->width / n; ++m) /* row m: sum[j] = sum[j] + h[m][j] z[m] */
         for (size_t j = 0; j < k; ++j)
           kernels->lin_rows(1, 1, n, z + m * n * size, n, 1, sum + j * n * size,
@@ -204,15 +208,14 @@ void tn_run_outer(tn_exec *exec, size_t i, size_t slot, size_t first, size_t las
     if (!zl->axis && !hl->axis) continue;
     axis = zl->axis ? zl->axis : hl->axis;
     const char *repeat = exec->repeat[i] + o.pairs * (k > n ? k : n) * lanes * size;
-    h[o.pairs] = hl->axis ? tn_input_data(exec, i, pairs + q) : repeat;
-    z[o.pairs] = zl->axis ? tn_input_data(exec, i, q) : repeat;
+    h[o.pairs] = hl->axis ? tn_input_data(frame, i, pairs + q) : repeat;
+    z[o.pairs] = zl->axis ? tn_input_data(frame, i, q) : repeat;
     h_stride[o.pairs] = hl->axis ? k * lanes : 0;
     z_stride[o.pairs++] = zl->axis ? n * lanes : 0;
   }
-  char *partial = (char *)exec->partial[i] + slot * exec->partial_bytes[i];
-  memset(partial, 0, exec->partial_bytes[i]);
+  void *partial = tn_partial(frame, i);
   bool by_points = tn_outer_by_points(node->dtype, k, n);
-  size_t points = exec->extent[axis];
+  size_t points = exec->extent[axis] - frame->base * lanes;
   for (size_t q = first; q < last; q += TN_GROUP_PANELS) {
     size_t panels = last - q < TN_GROUP_PANELS ? last - q : TN_GROUP_PANELS;
     size_t valid = points - (q + panels - 1) * lanes;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 typedef struct site { /* one node and the panels it runs on */
+  const tn_frame *frame;
   tn_exec *exec;
   const tn_node *node;
   size_t i, first, last;
@@ -37,7 +38,7 @@ static void splat(void *strip, const void *value, size_t size) {
 /* An operand's strip at element `at`: in place, or the repeated scalar in strip number `slot`. */
 static const void *operand(const site *s, size_t k, size_t at, bool first) {
   const tn_layout *layout = tn_input_layout(s->exec, s->i, k);
-  const void *data = tn_input_data(s->exec, s->i, k);
+  const void *data = tn_input_data(s->frame, s->i, k);
   size_t size = size_of(dtype_of_input(s, k));
   bool repeated = layout->width == 1 && !layout->axis && (s->out->axis || s->out->width > 1);
   if (!repeated) return (const char *)data + at * size;
@@ -49,7 +50,7 @@ static const void *operand(const site *s, size_t k, size_t at, bool first) {
 static void elementwise(const site *s) {
   size_t begin = s->first * panel(s->out), end = s->last * panel(s->out);
   size_t size = size_of(s->node->dtype);
-  char *y = s->exec->data[s->exec->program->port[s->i]];
+  char *y = s->frame->data[s->exec->program->port[s->i]];
   const tn_op *op = s->node->op;
   double number = s->node->number;
   for (size_t at = begin; at < end; at += TN_STRIP) {
@@ -98,7 +99,7 @@ typedef struct blocks {
 
 static void copy_blocks(const site *s, const void *x, const tn_layout *from, blocks b) {
   size_t size = size_of(s->node->dtype);
-  char *y = s->exec->data[s->exec->program->port[s->i]];
+  char *y = s->frame->data[s->exec->program->port[s->i]];
   for (size_t p = s->first; p < s->last; ++p) {
     const char *xp = (const char *)x + p * panel(from) * size;
     char *yp = y + p * panel(s->out) * size;
@@ -121,12 +122,12 @@ static void slice_or_pad(const site *s) {
     b.x_offset = offset * after * lanes;
   } else {
     size_t size = size_of(s->node->dtype), bytes = panel(s->out) * size;
-    char *y = s->exec->data[s->exec->program->port[s->i]];
+    char *y = s->frame->data[s->exec->program->port[s->i]];
     memset(y + s->first * bytes, 0, (s->last - s->first) * bytes);
     b.count = at * after * lanes;
     b.y_offset = offset * after * lanes;
   }
-  copy_blocks(s, tn_input_data(s->exec, s->i, 0), from, b);
+  copy_blocks(s, tn_input_data(s->frame, s->i, 0), from, b);
 }
 
 static void concat_or_stack(const site *s) {
@@ -139,7 +140,7 @@ static void concat_or_stack(const site *s) {
     const tn_edge e = s->node->inputs[k];
     size_t own = 1, b, a;
     if (!stack) split(&s->exec->program->nodes[e.node]->shapes[e.port], axis, &b, &own, &a);
-    copy_blocks(s, tn_input_data(s->exec, s->i, k), tn_input_layout(s->exec, s->i, k),
+    copy_blocks(s, tn_input_data(s->frame, s->i, k), tn_input_layout(s->exec, s->i, k),
                 (blocks){.outer = before, .count = own * after * lanes, .x_step = own * after * lanes,
                          .y_step = at * after * lanes, .y_offset = offset * after * lanes});
     offset += own;
@@ -155,8 +156,8 @@ static void transpose(const site *s) {
   split(in, b, &inner, &nb, &after);
   for (size_t k = a + 1; k < b; ++k) middle *= in->extent[k];
   size_t size = size_of(s->node->dtype) * lanes;
-  const char *x = tn_input_data(s->exec, s->i, 0);
-  char *y = s->exec->data[s->exec->program->port[s->i]];
+  const char *x = tn_input_data(s->frame, s->i, 0);
+  char *y = s->frame->data[s->exec->program->port[s->i]];
   for (size_t p = s->first; p < s->last; ++p)
     for (size_t o = 0; o < before; ++o)
       for (size_t ia = 0; ia < na; ++ia)
@@ -171,8 +172,8 @@ static void transpose(const site *s) {
 static void expand(const site *s) {
   const tn_layout *from = tn_input_layout(s->exec, s->i, 0);
   size_t size = size_of(s->node->dtype), lanes = lanes_of(s->out), before, at, after;
-  const char *x = tn_input_data(s->exec, s->i, 0);
-  char *y = s->exec->data[s->exec->program->port[s->i]];
+  const char *x = tn_input_data(s->frame, s->i, 0);
+  char *y = s->frame->data[s->exec->program->port[s->i]];
   if (s->node->integer[1]) { /* a point axis: each element over all lanes of all panels */
     for (size_t p = s->first; p < s->last; ++p)
       for (size_t w = 0; w < s->out->width; ++w)
@@ -191,8 +192,8 @@ static void sum_fixed(const site *s) {
   const tn_shape *in = &s->exec->program->nodes[e.node]->shapes[e.port];
   size_t size = size_of(s->node->dtype), lanes = lanes_of(s->out), before, at, after;
   split(in, (size_t)s->node->integer[0], &before, &at, &after);
-  const char *x = tn_input_data(s->exec, s->i, 0);
-  char *y = s->exec->data[s->exec->program->port[s->i]];
+  const char *x = tn_input_data(s->frame, s->i, 0);
+  char *y = s->frame->data[s->exec->program->port[s->i]];
   size_t run = after * lanes;
   for (size_t o = s->first * before; o < s->last * before; ++o) {
     memcpy(y + o * run * size, x + o * at * run * size, run * size);
@@ -205,10 +206,10 @@ static void sum_fixed(const site *s) {
 
 static void leaf(const site *s) {
   size_t points = s->exec->extent[s->out->axis], lanes = s->out->lanes;
-  size_t row = s->first * lanes, rows = points - row < (s->last - s->first) * lanes
+  size_t row = (s->frame->base + s->first) * lanes, rows = points - row < (s->last - s->first) * lanes
                                             ? points - row : (s->last - s->first) * lanes;
   size_t size = size_of(s->node->dtype), width = s->out->width;
-  char *y = s->exec->data[s->exec->program->port[s->i]];
+  char *y = s->frame->data[s->exec->program->port[s->i]];
   y += s->first * panel(s->out) * size;
   if (s->node->op->id == TN_OP_input) {
     const char *x = tn_map(s->exec->bound[s->i], TN_READ);
@@ -224,24 +225,24 @@ static void leaf(const site *s) {
   }
 }
 
-static void sum_points(const site *s, size_t slot) {
+static void sum_points(const site *s) {
   const tn_layout *from = tn_input_layout(s->exec, s->i, 0);
-  size_t points = s->exec->extent[from->axis];
-  char *partial = (char *)s->exec->partial[s->i] + slot * s->exec->partial_bytes[s->i];
-  memset(partial, 0, s->exec->partial_bytes[s->i]);
+  size_t points = s->exec->extent[from->axis] - s->frame->base * from->lanes;
+  void *partial = tn_partial(s->frame, s->i);
   for (size_t p = s->first; p < s->last; p += TN_GROUP_PANELS) {
     size_t panels = s->last - p < TN_GROUP_PANELS ? s->last - p : TN_GROUP_PANELS;
     size_t valid = points - (p + panels - 1) * from->lanes;
-    s->kernels->sum_lanes(from->width, tn_input_data(s->exec, s->i, 0), p, panels,
+    s->kernels->sum_lanes(from->width, tn_input_data(s->frame, s->i, 0), p, panels,
                           valid < from->lanes ? valid : from->lanes, partial);
   }
 }
 
-void tn_run_cast(tn_exec *exec, size_t i) {
+void tn_run_cast(const tn_frame *frame, size_t i) {
+  const tn_exec *exec = frame->exec;
   const tn_program *p = exec->program;
   const tn_layout *from = tn_input_layout(exec, i, 0), *to = &p->layout[p->port[i]];
-  const void *x = tn_input_data(exec, i, 0);
-  void *y = exec->data[p->port[i]];
+  const void *x = tn_input_data(frame, i, 0);
+  void *y = frame->data[p->port[i]];
   bool narrow = p->nodes[i]->dtype == TN_F32;
   if (!to->axis) {
     for (size_t k = 0; k < to->width; ++k) {
@@ -264,10 +265,10 @@ void tn_run_cast(tn_exec *exec, size_t i) {
 
 /* ---- Dispatch ---- */
 
-void tn_run_node(tn_exec *exec, size_t i, size_t slot, size_t first, size_t last, void *scratch) {
-  const tn_program *p = exec->program;
+void tn_run_node(const tn_frame *frame, size_t i, size_t first, size_t last) {
+  const tn_program *p = frame->exec->program;
   const tn_node *node = p->nodes[i];
-  site s = {exec, node, i, first, last, &p->layout[p->port[i]], NULL, scratch};
+  site s = {frame, frame->exec, node, i, first, last, &p->layout[p->port[i]], NULL, frame->scratch};
   s.kernels = tn_kernels_of(node->dtype == TN_BOOL && node->n_inputs ? dtype_of_input(&s, 0)
                                                                       : node->dtype);
   switch (node->op->id) {
@@ -281,11 +282,11 @@ void tn_run_node(tn_exec *exec, size_t i, size_t slot, size_t first, size_t last
     if (s.out->axis) leaf(&s);
     return;
   case TN_OP_sum:
-    if (tn_is_reduction(p, i)) sum_points(&s, slot);
+    if (tn_is_reduction(p, i)) sum_points(&s);
     else sum_fixed(&s);
     return;
   case TN_OP_reshape:
-    copy_blocks(&s, tn_input_data(exec, i, 0), s.out, (blocks){.outer = 1, .count = panel(s.out)});
+    copy_blocks(&s, tn_input_data(frame, i, 0), s.out, (blocks){.outer = 1, .count = panel(s.out)});
     return;
   case TN_OP_expand: expand(&s); return;
   case TN_OP_transpose: transpose(&s); return;
@@ -293,12 +294,12 @@ void tn_run_node(tn_exec *exec, size_t i, size_t slot, size_t first, size_t last
   case TN_OP_pad: slice_or_pad(&s); return;
   case TN_OP_concat:
   case TN_OP_stack: concat_or_stack(&s); return;
-  case TN_OP_cast: tn_run_cast(exec, i); return;
-  case TN_OP_jet_outer: tn_run_outer(exec, i, slot, first, last); return;
+  case TN_OP_cast: tn_run_cast(frame, i); return;
+  case TN_OP_jet_outer: tn_run_outer(frame, i, first, last); return;
   case TN_OP_jet_lin:
   case TN_OP_jet_unary:
   case TN_OP_jet_mul:
-  case TN_OP_jet_mulT: tn_run_jet(exec, i, first, last, scratch); return;
+  case TN_OP_jet_mulT: tn_run_jet(frame, i, first, last); return;
   default: elementwise(&s); return;
   }
 }

@@ -79,6 +79,14 @@ TN_API tn_status tn_fail(tn_status code, const char *file, int line, const char 
     if (tn_try_status_ != TN_OK) return tn_try_status_;                                            \
   } while (0)
 
+/* Messages that are no errors, as warnings, go to one callback a process, up to level `most`; to nobody while
+ * it is NULL, which is the start. The text is the callee's until it returns; callbacks come from any thread. */
+typedef enum tn_log_level { TN_LOG_ERROR, TN_LOG_WARNING, TN_LOG_INFO, TN_LOG_DEBUG } tn_log_level;
+typedef void (*tn_log_function)(void *context, tn_log_level level, const char *text);
+TN_API void tn_log_callback(tn_log_level most, tn_log_function function, void *context);
+TN_API void tn_log_write(tn_log_level level, const char *format, ...) TN_PRINTF(2, 3);
+TN_API const char *tn_log_level_name(tn_log_level level); /* "warning" */
+
 /* ---- Memory ------------------------------------------------------------------------------------ */
 
 /* All allocation of the library goes through these two. tn_new: *out = count * size zeroed bytes,
@@ -397,12 +405,45 @@ TN_API tn_value tn_call_node(tn_graph *graph, const tn_call *call, tn_dtype dtyp
 
 /* ---- Running ----------------------------------------------------------------------------------- */
 
-/* Define by run: bind leaves, then evaluate. tn_eval materialises the outputs; intermediates are
- * released as soon as they are not needed. tn_read copies a materialised value as f64, row-major. */
+/* Define by run: record, bind leaves, evaluate, read. tn_eval materialises the outputs and what tn_keep named;
+ * intermediates are released as soon as they are not needed. tn_read copies a materialised value as f64,
+ * row-major; any other value is TN_ESTATE, never computed in silence. docs/engine.md has a complete example.
+ *
+ * A step that equals an earlier one of the graph, also of before tn_graph_reset, runs the program and storage
+ * of that one. Equal means the full structure: nodes, inputs, shapes, dtypes, attributes, numbers of tn_const,
+ * tn_fill and tn_const_array, names of leaves, point axes by order of appearance. The number of points, places
+ * and the numbers of tn_scalar are no part of it. Eight new programs in a row from one place (of tn_at, else
+ * the line of the call) log a warning with the first node that differs. */
 TN_API tn_status tn_bind(tn_value leaf, tn_buffer *buffer) TN_MUST_USE; /* retains the buffer */
 TN_API tn_status tn_set(tn_value scalar, double value) TN_MUST_USE;
+TN_API tn_status tn_keep(tn_value value) TN_MUST_USE; /* each tn_eval until reset materialises it, too */
 TN_API tn_status tn_eval(size_t n, const tn_value *outputs) TN_MUST_USE;
 TN_API tn_status tn_read(tn_value value, size_t count, double *out) TN_MUST_USE;
+/* The same with the caller's line, for messages; the macros below put it in. */
+TN_API tn_status tn_eval_from(const char *file, int line, size_t n, const tn_value *outputs) TN_MUST_USE;
+TN_API tn_status tn_read_from(const char *file, int line, tn_value value, size_t count, double *out)
+    TN_MUST_USE;
+#define tn_eval(...) tn_eval_from(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_read(...) tn_read_from(__FILE__, __LINE__, __VA_ARGS__)
+
+/* Threads of tn_eval: a pool (borrowed: it outlives the graph, or is taken away by NULL first), or the caller
+ * alone. No bit depends on it. */
+TN_API tn_status tn_graph_pool(tn_graph *graph, tn_pool *pool) TN_MUST_USE;
+/* Debugging: each tn_eval runs every recorded node with storage of its own and stops at the first value that is
+ * not finite and is selected (not in the branch that a `where` leaves aside): TN_ENONFINITE, naming node,
+ * channel, point, inputs and place. Slow, and memory for all values at once. */
+TN_API tn_status tn_graph_debug(tn_graph *graph, bool on) TN_MUST_USE;
+/* Bounds of the cache: the programs used last (at most 64, the default), and the storage of their executors with
+ * the buffers bound to them (default 256 MiB); the executor that ran last is kept whatever its size. 0, 0 gives
+ * everything back after each tn_eval. */
+#define TN_CACHE_PROGRAMS 64
+#define TN_CACHE_BYTES ((size_t)256 << 20)
+TN_API tn_status tn_graph_cache(tn_graph *graph, size_t programs, size_t bytes) TN_MUST_USE;
+typedef struct tn_cache_stats {
+  uint64_t hits, misses, evictions; /* since the graph was made */
+  size_t programs, bytes;           /* held now */
+} tn_cache_stats;
+TN_API tn_cache_stats tn_graph_cache_stats(const tn_graph *graph);
 
 /* Captured: an immutable program, shareable between threads; an executor has its own storage. */
 typedef struct tn_program tn_program;
@@ -410,6 +451,16 @@ typedef struct tn_exec tn_exec;
 TN_API tn_status tn_compile(tn_graph *graph, size_t n, const tn_value *outputs, tn_program **out)
     TN_MUST_USE;
 TN_API void tn_program_free(tn_program **program);
+/* Strict capture. Between begin and end the graph only records: a tn_eval or tn_read of one of its values is
+ * TN_ESTATE with the place and the node, and breaks the capture, whose end then fails with the same text and
+ * gives no program; nothing falls back in silence. Binding and setting leaves is allowed; a reset drops the
+ * capture. out = NULL: only checks. tn_capturing: is a capture open and whole? */
+TN_API tn_status tn_capture_begin(tn_graph *graph) TN_MUST_USE;
+TN_API tn_status tn_capture_end(tn_graph *graph, size_t n, const tn_value *outputs, tn_program **out)
+    TN_MUST_USE;
+TN_API tn_status tn_capture_begin_from(const char *file, int line, tn_graph *graph) TN_MUST_USE;
+#define tn_capture_begin(...) tn_capture_begin_from(__FILE__, __LINE__, __VA_ARGS__)
+TN_API bool tn_capturing(const tn_graph *graph);
 TN_API size_t tn_program_nodes(const tn_program *program);
 TN_API const tn_node *tn_program_node(const tn_program *program, size_t i); /* inputs name program nodes */
 TN_API size_t tn_program_outputs(const tn_program *program);
@@ -417,7 +468,11 @@ TN_API tn_edge tn_program_output(const tn_program *program, size_t i);
 /* The program's node of a leaf of the graph it was compiled from; false if the leaf does not occur. */
 TN_API bool tn_program_leaf(const tn_program *program, tn_value leaf, uint32_t *node);
 
+/* The streamed executor: tiles of points go through the whole program in cache; memory does not grow with
+ * the number of points beyond inputs and outputs with points. pool: borrowed, may be NULL. */
 TN_API tn_status tn_exec_new(const tn_program *program, tn_pool *pool, tn_exec **out) TN_MUST_USE;
+/* The reference executor: whole arrays, one node after the other. The same bits, more memory and time. */
+TN_API tn_status tn_exec_reference(const tn_program *program, tn_pool *pool, tn_exec **out) TN_MUST_USE;
 TN_API void tn_exec_free(tn_exec **exec);
 /* A leaf that does not occur in the program is ignored. */
 TN_API tn_status tn_exec_bind(tn_exec *exec, tn_value leaf, tn_buffer *buffer) TN_MUST_USE;
@@ -427,6 +482,31 @@ TN_API tn_status tn_exec_run(tn_exec *exec) TN_MUST_USE;
 TN_API tn_status tn_exec_output(tn_exec *exec, size_t i, tn_buffer **out) TN_MUST_USE;
 TN_API tn_status tn_exec_read(tn_exec *exec, size_t i, size_t count, double *out) TN_MUST_USE;
 TN_API size_t tn_exec_bytes(const tn_exec *exec); /* storage it holds */
+/* Where the time of a run goes (streamed executor): one row a step of its loops, and a last one for all that
+ * is not in loops. FLOPs, bytes (of cache traffic) and seconds are of one run; seconds are added over workers.
+ * The rows are the caller's (tn_free). runs: how many runs to average. */
+typedef enum tn_work {
+  TN_WORK_PRODUCTS, /* channels times a weight matrix */
+  TN_WORK_WEIGHTS,  /* gradients of weight matrices */
+  TN_WORK_ELEMENTS, /* elementwise nodes and jets, as one strip program */
+  TN_WORK_SUMS,     /* sums over points */
+  TN_WORK_MOVES,    /* slices, stacks, masks, ... */
+  TN_WORK_INPUTS,   /* points read into panels */
+  TN_WORK_FIXED     /* values without points, sums of slots */
+} tn_work;
+typedef struct tn_profile_row {
+  tn_work work;
+  tn_dtype dtype;
+  uint32_t node;      /* of the program: the first of its nodes */
+  size_t n_nodes, loop, stage, points, width;
+  size_t channels;    /* products: channels; weights: pairs */
+  size_t instructions; /* elements: of the strip program */
+  double flops, bytes, seconds;
+} tn_profile_row;
+TN_API tn_status tn_exec_profile(tn_exec *exec, size_t runs, size_t *n, tn_profile_row **out) TN_MUST_USE;
+TN_API const char *tn_work_name(tn_work work);
+/* C source of loops for the strip programs of these executors (tensor/fused.inc); tn_free. */
+TN_API tn_status tn_fuse_text(size_t n, tn_exec *const *execs, char **text) TN_MUST_USE;
 /* After a run: walks back from output i's first non-finite element to the node that made it from finite
  * inputs, keeping unselected branches of where out of it. found = false if the output is finite. */
 typedef struct tn_culprit {
@@ -438,9 +518,25 @@ typedef struct tn_culprit {
 } tn_culprit;
 TN_API tn_status tn_exec_explain(tn_exec *exec, size_t i, tn_culprit *out) TN_MUST_USE;
 
-/* The instruction set level in use ("x86-64-v3", "baseline", "aarch64"); TN_ISA in the environment
- * forces a lower one. Settled at the first call in the process. */
+/* The instruction set level in use ("x86-64-v4", "x86-64-v3", "baseline", "aarch64"); TN_ISA = base, v3 or
+ * v4 in the environment chooses another. All levels give the same bits. Settled at the first call. */
 TN_API const char *tn_isa(void);
+/* The names for TN_ISA that this build has and this CPU can run: "base, v3". Other names have no effect. */
+TN_API const char *tn_isa_levels(void);
+
+/* ---- What the machine can do (peak.c) ---------------------------------------------------------- */
+
+/* Measured in short bursts within about `seconds`; the best one counts, since whatever else runs on the
+ * cores only slows bursts down. On all threads of the pool, or on this one alone (NULL).
+ * flops: operations a second of fused multiply-adds (two each) of f64 or f32 in registers, with the vectors
+ * of the instruction set in use. */
+TN_API tn_status tn_peak_fma(tn_dtype dtype, tn_pool *pool, double seconds, double *flops)
+    TN_MUST_USE;
+/* Bytes a second, as the program counts them, of loops over arrays of together `bytes` a thread: reading
+ * one, writing one, or a[i] = b[i] + k c[i]. */
+typedef enum tn_traffic { TN_TRAFFIC_READ, TN_TRAFFIC_WRITE, TN_TRAFFIC_TRIAD } tn_traffic;
+TN_API tn_status tn_peak_bytes(tn_traffic kind, size_t bytes, tn_pool *pool, double seconds,
+                               double *bytes_a_second) TN_MUST_USE;
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 
 #include "pinn/vector.h"
 
+#include <lapacke.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -95,6 +96,129 @@ double opt_powell(size_t n, const double *x, double *g) {
     g[i + 3] += -10 * b - 40 * d * d * d;
   }
   return sum;
+}
+
+/* ---- Sums of squares ------------------------------------------------------------------------- */
+
+size_t opt_rows(opt_function f, size_t n) { return f == opt_rosenbrock ? 2 * (n - 1) : n; }
+
+void opt_residual(opt_function f, size_t n, const double *x, double *r, double *J) {
+  for (size_t i = 0; i < n; ++i) {
+    double *row = J + i * n;
+    if (f == opt_quadratic) {
+      const double s = sqrt((n > 1 ? pow(1000, (double)i / (double)(n - 1)) : 1) / 2);
+      r[i] = s * (x[i] - 1);
+      row[i] = s;
+    } else if (f == opt_quartic) {
+      const double s = pow(10, -1 + 3 * (double)i / (double)(n - 1)), z = s * (x[i] - 1);
+      r[i] = z * z;
+      row[i] = 2 * s * z;
+    } else if (f == opt_rosenbrock && i + 1 < n) {
+      r[2 * i] = 10 * (x[i + 1] - x[i] * x[i]);
+      J[2 * i * n + i] = -20 * x[i];
+      J[2 * i * n + i + 1] = 10;
+      r[2 * i + 1] = 1 - x[i];
+      J[(2 * i + 1) * n + i] = -1;
+    }
+  }
+  for (size_t i = 0; f == opt_powell && i + 3 < n; i += 4) {
+    const double a = x[i] + 10 * x[i + 1], b = sqrt(5) * (x[i + 2] - x[i + 3]);
+    const double c = x[i + 1] - 2 * x[i + 2], d = x[i] - x[i + 3], e = sqrt(10);
+    const double value[] = {a, b, c * c, e * d * d};
+    const double slope[4][4] = {{1, 10, 0, 0},
+                                {0, 0, sqrt(5), -sqrt(5)},
+                                {0, 2 * c, -4 * c, 0},
+                                {2 * e * d, 0, 0, -2 * e * d}};
+    for (size_t k = 0; k < 4; ++k) {
+      r[i + k] = value[k];
+      pn_copy(4, slope[k], J + (i + k) * n + i);
+    }
+  }
+}
+
+enum { MOST_SQUARES = 100 }; /* parameters; rows are at most twice that */
+static double kept_factors[2 * MOST_SQUARES * MOST_SQUARES], kept_tau[MOST_SQUARES];
+
+/* r (and J by rows, may be NULL) at theta, shifted and scaled as the probe says. */
+static tn_status squares_at(pn_objective *f, const double *theta, double *r, double *J) {
+  const opt_probe *p = f->context;
+  double x[MOST_SQUARES], *own = NULL;
+  assert_true(f->n <= MOST_SQUARES);
+  if (!J)
+    TN_TRY(TN_NEW(f->n_rows * f->n, &own));
+  for (size_t i = 0; i < f->n; ++i)
+    x[i] = theta[i] - p->shift;
+  for (size_t i = 0; J && i < f->n_rows * f->n; ++i)
+    J[i] = 0;
+  opt_residual(p->f, f->n, x, r, J ? J : own);
+  if (p->factor != 0) {
+    pn_scale(f->n_rows, sqrt(p->factor), r);
+    if (J)
+      pn_scale(f->n_rows * f->n, sqrt(p->factor), J);
+  }
+  tn_free(&own);
+  return TN_OK;
+}
+
+static tn_status squares_residual(pn_objective *f, const double *theta, double *r) {
+  return squares_at(f, theta, r, NULL);
+}
+
+static tn_status squares_qt(pn_objective *f, const double *w, double *out) {
+  double copy[2 * MOST_SQUARES];
+  pn_copy(f->n_rows, w, copy);
+  assert_int_equal(LAPACKE_dormqr(LAPACK_ROW_MAJOR, 'L', 'T', (int)f->n_rows, 1, (int)f->n,
+                                  kept_factors, (int)f->n, kept_tau, copy, 1),
+                   0);
+  pn_copy(f->n, copy, out);
+  return TN_OK;
+}
+
+static tn_status squares_qr(pn_objective *f, const double *theta, double *loss, double *R,
+                            double *qtr) {
+  opt_probe *p = f->context;
+  double r[2 * MOST_SQUARES];
+  p->calls += 1;
+  if (p->calls == p->fail_at)
+    return TN_FAIL(TN_EIO, "probe");
+  TN_TRY(squares_at(f, theta, r, kept_factors));
+  *loss = pn_dot(f->n_rows, r, r);
+  if (p->calls >= p->bad_at && p->calls < p->bad_to)
+    *loss = NAN;
+  assert_int_equal(LAPACKE_dgeqrf(LAPACK_ROW_MAJOR, (int)f->n_rows, (int)f->n, kept_factors,
+                                  (int)f->n, kept_tau),
+                   0);
+  for (size_t i = 0; i < f->n; ++i)
+    for (size_t j = 0; j < f->n; ++j)
+      R[i * f->n + j] = j < i ? 0 : kept_factors[i * f->n + j];
+  return squares_qt(f, r, qtr);
+}
+
+/* r(x + v) - 2 r(x) + r(x - v): exact, as every residual here is of degree 2. */
+static tn_status squares_second(pn_objective *f, const double *theta, const double *v,
+                                double *out) {
+  double x[MOST_SQUARES], r[3][2 * MOST_SQUARES];
+  for (int side = -1; side <= 1; ++side) {
+    pn_add_scaled(f->n, theta, side, v, x);
+    TN_TRY(squares_at(f, x, r[side + 1], NULL));
+  }
+  for (size_t i = 0; i < f->n_rows; ++i)
+    out[i] = r[0][i] - 2 * r[1][i] + r[2][i];
+  return TN_OK;
+}
+
+pn_objective opt_squares(opt_probe *p, size_t n) {
+  pn_objective f = opt_objective(p, n);
+  f.n_rows = opt_rows(p->f, n);
+  f.residual = squares_residual;
+  f.qr = squares_qr;
+  f.qt = squares_qt;
+  f.second = squares_second;
+  return f;
+}
+
+pn_objective opt_objective_for(const pn_opt_class *class_, opt_probe *p, size_t n) {
+  return class_->flags & PN_OPT_F64 ? opt_squares(p, n) : opt_objective(p, n);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */

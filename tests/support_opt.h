@@ -30,6 +30,16 @@ double opt_rosenbrock(size_t n, const double *x, double *g);
 double opt_quartic(size_t n, const double *x, double *g);
 double opt_powell(size_t n, const double *x, double *g);
 
+/* The same functions as sums of squares: |r|^2 is the function. r[opt_rows(f, n)], by rows J[. x n]
+ * (zeroed before). */
+size_t opt_rows(opt_function f, size_t n);
+void opt_residual(opt_function f, size_t n, const double *x, double *r, double *J);
+/* With the slots residual, qr, qt and second besides. A call of qr counts as one; the Q of the last
+ * call of any such objective is kept. */
+pn_objective opt_squares(opt_probe *p, size_t n);
+/* opt_squares for methods that work on rows (PN_OPT_F64), else opt_objective. */
+pn_objective opt_objective_for(const pn_opt_class *class_, opt_probe *p, size_t n);
+
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
 enum { OPT_MOST = 1000 }; /* most parameters */

@@ -2,7 +2,9 @@
  *
  * The description fixes the order of all operations, so the comparison is bit for bit: no tolerance. The
  * loops here work on one number at a time, in double or float according to the dtype, and know nothing of
- * vectors or blocks. Every instance (base, v3) is compared with them, hence with the others.
+ * vectors or blocks. Every instance (base, v3, v4 as far as this CPU has them) is compared with them, hence
+ * with the others. One more, `wide`, is made for this program alone: 64-byte vectors as in v4, but from plain
+ * C, so that the code of the widest vectors is judged on any CPU.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,8 +20,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const levels[] = {"base", "v3"};
+static const char *const levels[] = {"base", "v3", "v4", "wide"};
+enum { LEVELS = sizeof levels / sizeof *levels };
 static const tn_dtype dtypes[] = {TN_F64, TN_F32};
+
+extern const tn_kernels tn_kernels_f64_wide, tn_kernels_f32_wide;
+static const tn_kernels *at(tn_dtype dtype, const char *level) {
+  if (strcmp(level, "wide") == 0) return dtype == TN_F64 ? &tn_kernels_f64_wide : &tn_kernels_f32_wide;
+  return tn_kernels_at(dtype, level);
+}
 
 /* ---- Numbers ----------------------------------------------------------------------------------- */
 
@@ -69,11 +78,11 @@ typedef void (*check)(const tn_kernels *t);
 static void on_each(check test) {
   size_t seen = 0;
   for (size_t d = 0; d < 2; ++d)
-    for (size_t l = 0; l < 2; ++l) {
-      const tn_kernels *t = tn_kernels_at(dtypes[d], levels[l]);
+    for (size_t l = 0; l < LEVELS; ++l) {
+      const tn_kernels *t = at(dtypes[d], levels[l]);
       if (t) test(t), ++seen;
     }
-  assert_true(seen >= 2);
+  assert_true(seen >= 4); /* base and wide are everywhere */
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------ */
@@ -96,13 +105,20 @@ static void tables_exist_for_f64_and_f32(void **unused) {
   assert_non_null(tn_isa());
 }
 
+static void levels_are_those_that_are_named(void **unused) {
+  (void)unused;
+  for (size_t l = 0; l < 3; ++l)
+    assert_true((strstr(tn_isa_levels(), levels[l]) != NULL) == (tn_kernels_at(TN_F32, levels[l]) != NULL));
+}
+
 static void outer_choice_needs_two_wide_sides(void **unused) {
   (void)unused;
   assert_true(tn_outer_by_points(TN_F64, 64, 64));
   assert_true(tn_outer_by_points(TN_F64, 20, 56));
   assert_false(tn_outer_by_points(TN_F32, 20, 56)); /* not a multiple of 16 */
+  assert_true(tn_outer_by_points(TN_F32, 16, 16));
   assert_false(tn_outer_by_points(TN_F64, 64, 20));
-  assert_false(tn_outer_by_points(TN_F64, 1, 64));
+  assert_false(tn_outer_by_points(TN_F64, 15, 64));
 }
 
 /* ---- Products ---------------------------------------------------------------------------------- */
@@ -142,6 +158,7 @@ static void lin_each(const tn_kernels *t) {
   check_lin(t, 21, 3, 1, false, true);
   check_lin(t, 17, 1, 2, true, true);
   check_lin(t, 12, 64, 64, false, true);
+  check_lin(t, 8, 40, 260, false, false); /* rows of weights far apart */
 }
 static void lin_is_one_fma_chain_from_the_bias(void **unused) { (void)unused, on_each(lin_each); }
 
@@ -154,7 +171,7 @@ static double fold(const tn_kernels *t, double *lane) {
 }
 
 /* Operand c of `pairs`: panel stride 0 for every third one. */
-enum { MAX_PAIRS = 70, MAX_LANES = 16 };
+enum { MAX_PAIRS = TN_MAX_CHANNELS, MAX_LANES = 16 };
 typedef struct {
   void *data_h[MAX_PAIRS], *data_z[MAX_PAIRS];
   size_t stride_h[MAX_PAIRS], stride_z[MAX_PAIRS];
@@ -233,7 +250,8 @@ static void outer_each(const tn_kernels *t) {
   check_outer(t, 3, 20, 20, 8, 8, t->lanes);
   check_outer(t, 5, 64, 64, 16, 8, t->lanes);
   check_outer(t, 2, 7, 48, 1, 3, 5);
-  check_outer(t, 66, 5, 32, 0, 2, 3); /* more pairs than channels of any algebra */
+  check_outer(t, TN_MAX_CHANNELS, 17, 32, 0, 2, 3);
+  check_outer(t, 12, 37, 37, 1, 8, t->lanes - 1); /* more steps than are summed at once */
 }
 static void outer_sums_keep_their_order(void **unused) { (void)unused, on_each(outer_each); }
 
@@ -368,12 +386,28 @@ static void place_each(const tn_kernels *t) {
 }
 static void cells_do_not_depend_on_place_or_aliasing(void **unused) { (void)unused, on_each(place_each); }
 
+static void compare_levels(const tn_kernels *base, const char *level, size_t n, const void *a,
+                           const void *b, void *y, void *z) {
+  const tn_kernels *other = at(base->dtype, level);
+  if (!other) return;
+  for (size_t op = 0; op < TN_OPS; ++op) {
+    if (!base->cell[op]) continue;
+    base->cell[op](n, y, a, b, -3);
+    other->cell[op](n, z, a, b, -3);
+    for (size_t i = 0; i < n; ++i) {
+      double p = get(base, y, i), q = get(base, z, i);
+      if (isnan(p) && isnan(q)) continue; /* the sign of a NaN is nobody's promise */
+      if (memcmp(&p, &q, sizeof p) != 0)
+        fail_msg("row %zu at %a: base %a, %s %a", op, get(base, a, i), p, level, q);
+    }
+  }
+}
+
 static void cells_have_equal_bits_on_all_levels(void **unused) {
   (void)unused;
-  enum { N = 20000 };
+  enum { N = 20000, FEW = 3001 };
   for (size_t d = 0; d < 2; ++d) {
-    const tn_kernels *base = tn_kernels_at(dtypes[d], "base"), *v3 = tn_kernels_at(dtypes[d], "v3");
-    if (!v3) continue;
+    const tn_kernels *base = at(dtypes[d], "base");
     void *a = numbers(base, N), *b = numbers(base, N), *y = numbers(base, N), *z = numbers(base, N);
     for (size_t i = 0; i < N; ++i) {
       put(base, a, i, uniform() * exp2(12 * uniform()));
@@ -382,17 +416,8 @@ static void cells_have_equal_bits_on_all_levels(void **unused) {
     const double special[] = {0,    -0.0,  1e-310, -1e-42, 88.8, -104, 709.9, -745.2, 1e5, 1e30,
                               -3e4, (double)INFINITY, -(double)INFINITY, (double)NAN};
     for (size_t i = 0; i < sizeof special / sizeof *special; ++i) put(base, a, 7 * i, special[i]);
-    for (size_t op = 0; op < TN_OPS; ++op) {
-      if (!base->cell[op]) continue;
-      base->cell[op](N, y, a, b, -3);
-      v3->cell[op](N, z, a, b, -3);
-      for (size_t i = 0; i < N; ++i) {
-        double p = get(base, y, i), q = get(base, z, i);
-        if (isnan(p) && isnan(q)) continue; /* the sign of a NaN is nobody's promise */
-        if (memcmp(&p, &q, sizeof p) != 0)
-          fail_msg("row %zu at %a: base %a, v3 %a", op, get(base, a, i), p, q);
-      }
-    }
+    for (size_t l = 1; l < LEVELS; ++l) /* wide is slow */
+      compare_levels(base, levels[l], l + 1 < LEVELS ? N : FEW, a, b, y, z);
     tn_free(&a), tn_free(&b), tn_free(&y), tn_free(&z);
   }
 }
@@ -439,6 +464,7 @@ static void strips_run_in_order(void **unused) { (void)unused, on_each(strip_eac
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tables_exist_for_f64_and_f32),
+      cmocka_unit_test(levels_are_those_that_are_named),
       cmocka_unit_test(outer_choice_needs_two_wide_sides),
       cmocka_unit_test(lin_is_one_fma_chain_from_the_bias),
       cmocka_unit_test(outer_sums_keep_their_order),

@@ -9,13 +9,7 @@
 
 #include <cmocka.h>
 
-#include "pinn/objective.h"
-
-#define OK(call)                                                                                   \
-  do {                                                                                             \
-    if ((call) != TN_OK)                                                                           \
-      fail_msg("%s", tn_error_text());                                                             \
-  } while (0)
+#include "tests/support_loss.h"
 
 static const char *const burgers =
     "domain = { x = [-1, 1], t = [0, 1] }\nconstants = { nu = 0.1 }\nunknowns = { u = \"x, t\" }\n"
@@ -24,116 +18,55 @@ static const char *const burgers =
     " walls = { on = \"x = -1 or x = 1\", equation = \"u = 0\", weight = \"1 + t\" } }\n"
     "network = { width = 6, depth = 2 }\npoints = { interior = 64 }\n";
 
-typedef struct bench {
-  pn_problem *problem;
-  pn_model *model;
-  pn_sites *sites;
-  pn_scopes *scopes;
-  tn_pool *pool;
-  pn_loss *loss;
-  pn_objective *f;
-  double *theta;
-} bench;
-
-static void draw(bench *b, uint64_t seed) {
-  const pn_draw how = {.kind = PN_DRAW_TRAIN, .seed = seed, .stage = 1, .factor = 1};
-  OK(pn_sites_draw(b->sites, &how));
-}
-
-static void open_bench(bench *b, const char *text, tn_dtype dtype, size_t threads) {
-  *b = (bench){0};
-  OK(tn_pool_new(threads, &b->pool));
-  OK(pn_problem_parse("test.toml", text, 0, NULL, &b->problem));
-  OK(pn_model_new(b->problem, dtype, &b->model));
-  OK(pn_sites_new(b->problem, b->model->n_theta, NULL, &b->sites));
-  OK(pn_scopes_new(b->model, b->sites, &b->scopes));
-  OK(pn_loss_new(b->scopes, b->pool, &b->loss));
-  draw(b, 5);
-  OK(pn_loss_bind(b->loss));
-  b->f = pn_loss_objective(b->loss);
-  OK(TN_NEW(b->f->n, &b->theta));
-  OK(pn_model_init(b->model, 11, b->theta));
-}
-
-static void close_bench(bench *b) {
-  pn_loss_free(&b->loss);
-  pn_scopes_free(&b->scopes);
-  pn_sites_free(&b->sites);
-  pn_model_free(&b->model);
-  pn_problem_free(&b->problem);
-  tn_pool_free(&b->pool);
-  tn_free(&b->theta);
-}
-
-static double dot(size_t n, const double *a, const double *b) {
-  double sum = 0;
-  for (size_t i = 0; i < n; ++i)
-    sum += a[i] * b[i];
-  return sum;
-}
-
-static double *numbers(size_t n) {
-  double *x = NULL;
-  OK(TN_NEW(n, &x));
-  return x;
-}
-
-static double *random_numbers(size_t n, const char *name) {
-  double *x = numbers(n);
-  for (size_t i = 0; i < n; ++i)
-    x[i] = tn_random_normal(tn_stream_of(1, name), i);
-  return x;
-}
-
 /* n u relative to the size of what is added, with room for the kernels' own rounding (8 ulp each).
  */
 static double rounding(size_t n) { return 16 * (double)n * tn_dtype_roundoff(TN_F64); }
 
 static void loss_is_the_sum_of_its_residuals(void **state) {
   (void)state;
-  bench b;
-  open_bench(&b, burgers, TN_F64, 1);
+  loss_bench b;
+  loss_open(&b, burgers, TN_F64, 1);
   pn_loss_set_scale(b.loss, 0, 0, 4);
   pn_loss_set_weight(b.loss, 1, 3);
   OK(pn_loss_bind(b.loss));
-  double loss = 0, sums[3], *r = numbers(b.f->n_rows);
+  double loss = 0, sums[3], *r = loss_numbers(b.f->n_rows);
   OK(b.f->loss(b.f, b.theta, &loss));
   OK(b.f->residual(b.f, b.theta, r));
   OK(b.f->terms(b.f, b.theta, sums, NULL));
   assert_int_equal(b.f->n_rows, pn_term_points(b.sites, 0) + pn_term_points(b.sites, 1) +
                                     pn_term_points(b.sites, 2));
-  assert_true(fabs(dot(b.f->n_rows, r, r) - loss) <= rounding(b.f->n_rows) * loss);
+  assert_true(fabs(loss_dot(b.f->n_rows, r, r) - loss) <= rounding(b.f->n_rows) * loss);
   assert_true(fabs(sums[0] + sums[1] + sums[2] - loss) <= rounding(3) * loss);
   tn_free(&r);
-  close_bench(&b);
+  loss_close(&b);
 }
 
 /* Doubling a weight doubles its term; doubling a scale divides it by 4; exact, both are powers of
  * two. */
 static void weights_and_scales_act_without_a_new_program(void **state) {
   (void)state;
-  bench b;
+  loss_bench b;
   double before[3], after[3];
-  open_bench(&b, burgers, TN_F64, 1);
+  loss_open(&b, burgers, TN_F64, 1);
   OK(b.f->terms(b.f, b.theta, before, NULL));
   pn_loss_set_weight(b.loss, 2, 2 * pn_loss_weight(b.loss, 2));
   pn_loss_set_scale(b.loss, 0, 0, 2 * pn_loss_scale(b.loss, 0, 0));
   OK(pn_loss_bind(b.loss));
   OK(b.f->terms(b.f, b.theta, after, NULL));
   assert_true(after[0] == before[0] / 4 && after[1] == before[1] && after[2] == 2 * before[2]);
-  close_bench(&b);
+  loss_close(&b);
 }
 
 static void loss_and_gradient_agree_bit_for_bit(void **state) {
   (void)state;
-  bench b;
-  open_bench(&b, burgers, TN_F64, 2);
-  double alone = 0, with = 0, *g = numbers(b.f->n);
+  loss_bench b;
+  loss_open(&b, burgers, TN_F64, 2);
+  double alone = 0, with = 0, *g = loss_numbers(b.f->n);
   OK(b.f->loss(b.f, b.theta, &alone));
   OK(b.f->gradient(b.f, b.theta, &with, g));
   assert_true(alone == with);
   tn_free(&g);
-  close_bench(&b);
+  loss_close(&b);
 }
 
 static void threads_change_no_bit(void **state) {
@@ -141,12 +74,12 @@ static void threads_change_no_bit(void **state) {
   double loss[2] = {0}, *g[2];
   size_t n = 0;
   for (size_t k = 0; k < 2; ++k) {
-    bench b;
-    open_bench(&b, burgers, TN_F64, k + 1);
+    loss_bench b;
+    loss_open(&b, burgers, TN_F64, k + 1);
     n = b.f->n;
-    g[k] = numbers(n);
+    g[k] = loss_numbers(n);
     OK(b.f->gradient(b.f, b.theta, &loss[k], g[k]));
-    close_bench(&b);
+    loss_close(&b);
   }
   assert_true(loss[0] == loss[1]);
   assert_memory_equal(g[0], g[1], n * sizeof(double));
@@ -171,12 +104,12 @@ static void order_of_terms_changes_no_bit(void **state) {
   double loss[2] = {0}, *g[2];
   size_t n = 0;
   for (size_t k = 0; k < 2; ++k) {
-    bench b;
-    open_bench(&b, two_orders[k], TN_F64, 1);
+    loss_bench b;
+    loss_open(&b, two_orders[k], TN_F64, 1);
     n = b.f->n;
-    g[k] = numbers(n);
+    g[k] = loss_numbers(n);
     OK(b.f->gradient(b.f, b.theta, &loss[k], g[k]));
-    close_bench(&b);
+    loss_close(&b);
   }
   assert_true(loss[0] == loss[1]);
   assert_memory_equal(g[0], g[1], n * sizeof(double));
@@ -187,42 +120,42 @@ static void order_of_terms_changes_no_bit(void **state) {
 /* <w, J v> = <J^T w, v>, and g = 2 J^T r. */
 static void jacobian_products_are_adjoint(void **state) {
   (void)state;
-  bench b;
-  open_bench(&b, burgers, TN_F64, 1);
+  loss_bench b;
+  loss_open(&b, burgers, TN_F64, 1);
   size_t n = b.f->n, rows = b.f->n_rows;
-  double *v = random_numbers(n, "v"), *w = random_numbers(rows, "w"), *jv = numbers(rows);
-  double *jw = numbers(n), *r = numbers(rows), *g = numbers(n), loss = 0;
+  double *v = loss_random(n, "v"), *w = loss_random(rows, "w"), *jv = loss_numbers(rows);
+  double *jw = loss_numbers(n), *r = loss_numbers(rows), *g = loss_numbers(n), loss = 0;
   OK(b.f->jvp(b.f, b.theta, v, jv));
   OK(b.f->vjp(b.f, b.theta, w, jw));
-  double left = dot(rows, w, jv), right = dot(n, jw, v);
-  double size = sqrt(dot(rows, w, w) * dot(rows, jv, jv));
+  double left = loss_dot(rows, w, jv), right = loss_dot(n, jw, v);
+  double size = sqrt(loss_dot(rows, w, w) * loss_dot(rows, jv, jv));
   assert_true(fabs(left - right) <= rounding(rows + n) * size);
   OK(b.f->residual(b.f, b.theta, r));
   OK(b.f->vjp(b.f, b.theta, r, jw));
   OK(b.f->gradient(b.f, b.theta, &loss, g));
   for (size_t i = 0; i < n; ++i)
-    assert_true(fabs(g[i] - 2 * jw[i]) <= rounding(rows) * sqrt(dot(n, g, g)));
+    assert_true(fabs(g[i] - 2 * jw[i]) <= rounding(rows) * sqrt(loss_dot(n, g, g)));
   double *all[] = {v, w, jv, jw, r, g};
   for (size_t i = 0; i < 6; ++i)
     tn_free(&all[i]);
-  close_bench(&b);
+  loss_close(&b);
 }
 
 /* Rows of the terms' gradients add up to the gradient. */
 static void gradients_of_terms_add_up(void **state) {
   (void)state;
-  bench b;
-  open_bench(&b, burgers, TN_F64, 1);
+  loss_bench b;
+  loss_open(&b, burgers, TN_F64, 1);
   size_t n = b.f->n;
-  double *rows = numbers(3 * n), *g = numbers(n), sums[3], loss = 0;
+  double *rows = loss_numbers(3 * n), *g = loss_numbers(n), sums[3], loss = 0;
   OK(b.f->terms(b.f, b.theta, sums, rows));
   OK(b.f->gradient(b.f, b.theta, &loss, g));
-  double size = sqrt(dot(3 * n, rows, rows));
+  double size = sqrt(loss_dot(3 * n, rows, rows));
   for (size_t i = 0; i < n; ++i)
     assert_true(fabs(rows[i] + rows[n + i] + rows[2 * n + i] - g[i]) <= rounding(200) * size);
   tn_free(&rows);
   tn_free(&g);
-  close_bench(&b);
+  loss_close(&b);
 }
 
 /* Central differences of the loss: error h^2 L''' / 6 + u L / h; at h = 1e-5 below 1e-8 for L of
@@ -230,46 +163,46 @@ static void gradients_of_terms_add_up(void **state) {
 static void gradient_is_the_slope_of_the_loss(void **state) {
   (void)state;
   const double h = 1e-5;
-  bench b;
-  open_bench(&b, burgers, TN_F64, 1);
+  loss_bench b;
+  loss_open(&b, burgers, TN_F64, 1);
   size_t n = b.f->n;
-  double *v = random_numbers(n, "direction"), *moved = numbers(n), *g = numbers(n), loss[3];
-  double length = sqrt(dot(n, v, v));
+  double *v = loss_random(n, "direction"), *moved = loss_numbers(n), *g = loss_numbers(n), loss[3];
+  double length = sqrt(loss_dot(n, v, v));
   OK(b.f->gradient(b.f, b.theta, &loss[0], g));
   for (int side = -1; side <= 1; side += 2) {
     for (size_t i = 0; i < n; ++i)
       moved[i] = b.theta[i] + side * h * v[i] / length;
     OK(b.f->loss(b.f, moved, &loss[side < 0 ? 1 : 2]));
   }
-  double slope = (loss[2] - loss[1]) / (2 * h), expected = dot(n, g, v) / length;
+  double slope = (loss[2] - loss[1]) / (2 * h), expected = loss_dot(n, g, v) / length;
   assert_true(fabs(slope - expected) < 1e-7 * fmax(1, loss[0]));
   tn_free(&v);
   tn_free(&moved);
   tn_free(&g);
-  close_bench(&b);
+  loss_close(&b);
 }
 
 /* New points, also another number of them, need no new program; the loss stays a mean. */
 static void points_may_change(void **state) {
   (void)state;
-  bench b;
+  loss_bench b;
   double first = 0, other = 0, again = 0;
-  open_bench(&b, burgers, TN_F64, 1);
+  loss_open(&b, burgers, TN_F64, 1);
   OK(b.f->loss(b.f, b.theta, &first));
   for (size_t i = 0; i < b.sites->n_sites; ++i)
     b.sites->sites[i].wanted *= 8;
-  draw(&b, 6);
+  loss_draw(&b, 6);
   OK(pn_loss_bind(b.loss));
   OK(b.f->loss(b.f, b.theta, &other));
   for (size_t i = 0; i < b.sites->n_sites; ++i)
     b.sites->sites[i].wanted /= 8;
-  draw(&b, 5);
+  loss_draw(&b, 5);
   OK(pn_loss_bind(b.loss));
   OK(b.f->loss(b.f, b.theta, &again));
   assert_true(first == again);
   assert_true(other != first &&
               fabs(other - first) < 0.2 * first); /* scrambled nets of 64 and 512 */
-  close_bench(&b);
+  loss_close(&b);
 }
 
 /* f32 differs from f64 by its rounding through a net of 2 hidden layers: some hundred u of f32. */
@@ -277,10 +210,10 @@ static void single_precision_is_close(void **state) {
   (void)state;
   double loss[2];
   for (size_t k = 0; k < 2; ++k) {
-    bench b;
-    open_bench(&b, burgers, k ? TN_F32 : TN_F64, 1);
+    loss_bench b;
+    loss_open(&b, burgers, k ? TN_F32 : TN_F64, 1);
     OK(b.f->loss(b.f, b.theta, &loss[k]));
-    close_bench(&b);
+    loss_close(&b);
   }
   assert_true(loss[0] != loss[1]);
   assert_true(fabs(loss[0] - loss[1]) < 500 * tn_dtype_roundoff(TN_F32) * loss[0]);
@@ -288,13 +221,13 @@ static void single_precision_is_close(void **state) {
 
 static void first_bad_number_is_explained(void **state) {
   (void)state;
-  bench b;
+  loss_bench b;
   double loss = 0;
-  open_bench(&b,
-             "domain = { x = [0, 1], t = [0, 1] }\nunknowns = { T = \"x, t\" }\n"
-             "equations = { heat = \"T_t = T_xx + sqrt(T - 400)\" }\n"
-             "network = { width = 5, depth = 2 }\npoints = { interior = 64 }\n",
-             TN_F64, 1);
+  loss_open(&b,
+            "domain = { x = [0, 1], t = [0, 1] }\nunknowns = { T = \"x, t\" }\n"
+            "equations = { heat = \"T_t = T_xx + sqrt(T - 400)\" }\n"
+            "network = { width = 5, depth = 2 }\npoints = { interior = 64 }\n",
+            TN_F64, 1);
   OK(b.f->loss(b.f, b.theta, &loss));
   assert_true(isnan(loss));
   assert_int_equal(pn_objective_explain(b.loss, b.theta, 12), TN_ENONFINITE);
@@ -307,20 +240,20 @@ static void first_bad_number_is_explained(void **state) {
   b.theta[3] = INFINITY;
   assert_int_equal(pn_objective_explain(b.loss, b.theta, 13), TN_ENONFINITE);
   assert_non_null(strstr(tn_error_text(), "the weight 3 of"));
-  close_bench(&b);
+  loss_close(&b);
 }
 
 /* ---- Scales ---------------------------------------------------------------------------------- */
 
 static void scales_of(const char *text, double *unknown, double *equation) {
-  bench b;
+  loss_bench b;
   double size[4];
-  open_bench(&b, text, TN_F64, 1);
+  loss_open(&b, text, TN_F64, 1);
   OK(pn_scale_unknowns(b.scopes, size));
   OK(pn_scale_terms(b.scopes, size, b.loss, NULL));
   *unknown = b.model->unknown_scale[0];
   *equation = pn_loss_scale(b.loss, 0, 0);
-  close_bench(&b);
+  loss_close(&b);
 }
 
 /* u from its initial values, 1/sqrt 2 -> 2^-1 or 2^0 (rounding of the exponent -0.5 +- sampling).
@@ -358,15 +291,15 @@ static void factor_of_an_equation_is_scaled_away(void **state) {
                                "}\nnetwork = { width = 5, depth = 2 }\n"};
   double loss[2];
   for (size_t k = 0; k < 2; ++k) {
-    bench b;
+    loss_bench b;
     double size = 0;
-    open_bench(&b, texts[k], TN_F64, 1);
+    loss_open(&b, texts[k], TN_F64, 1);
     OK(pn_scale_unknowns(b.scopes, &size));
     OK(pn_scale_terms(b.scopes, &size, b.loss, NULL));
     OK(pn_loss_bind(b.loss));
     OK(b.f->loss(b.f, b.theta, &loss[k]));
     assert_true(size == 5);
-    close_bench(&b);
+    loss_close(&b);
   }
   /* factors 1024 may be folded into channels in another order: rounding of a few operations */
   assert_true(fabs(loss[0] - loss[1]) <= rounding(8) * loss[0]);
@@ -375,27 +308,27 @@ static void factor_of_an_equation_is_scaled_away(void **state) {
 /* Conditions pull at least as hard as the equation, equations keep the factor of the file. */
 static void balance_raises_conditions(void **state) {
   (void)state;
-  bench b;
+  loss_bench b;
   const pn_weight_class *balance = NULL;
   double weight[3] = {1, 3, 1}, sums[3], g[3];
-  open_bench(&b, burgers, TN_F64, 1);
+  loss_open(&b, burgers, TN_F64, 1);
   pn_loss_set_scale(b.loss, 0, 0, 0.0625); /* makes the equation loud */
   OK(pn_weight_find("balance", &balance));
   OK(balance->start(b.loss, b.theta, weight));
-  double *rows = numbers(3 * b.f->n);
+  double *rows = loss_numbers(3 * b.f->n);
   for (size_t m = 0; m < 3; ++m)
     pn_loss_set_weight(b.loss, m, m == 1 ? weight[m] / 3 : weight[m]);
   OK(pn_loss_bind(b.loss));
   OK(b.f->terms(b.f, b.theta, sums, rows));
   for (size_t m = 0; m < 3; ++m)
-    g[m] = sqrt(dot(b.f->n, rows + m * b.f->n, rows + m * b.f->n));
+    g[m] = sqrt(loss_dot(b.f->n, rows + m * b.f->n, rows + m * b.f->n));
   assert_true(weight[0] == 1 && weight[1] >= 3 && weight[2] >= 1);
   assert_true(weight[1] > 3); /* else the test shows nothing */
   for (size_t m = 1; m < 3; ++m)
     assert_true(weight[m] >= 100 || g[m] >= g[0] * (1 - rounding(b.f->n)));
   assert_int_equal(pn_weight_find("nonsense", &balance), TN_EINPUT);
   tn_free(&rows);
-  close_bench(&b);
+  loss_close(&b);
 }
 
 int main(void) {

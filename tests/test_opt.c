@@ -20,17 +20,17 @@ typedef struct {
   const char *name;
   opt_function f;
   size_t n;
-  double start[2];               /* even and odd entries */
-  double target;                 /* loss to reach */
-  size_t adam, lbfgs, ssbroyden; /* steps allowed: about 1.5 times what they need */
+  double start[2];                   /* even and odd entries */
+  double target;                     /* loss to reach */
+  size_t adam, lbfgs, ssbroyden, lm; /* steps allowed: about 1.5 times what they need */
 } problem;
 
 static const problem problems[] = {
-    {"quadratic", opt_quadratic, 50, {0, 0}, 1e-20, 400, 360, 150},
-    {"rosenbrock 2", opt_rosenbrock, 2, {-1.2, 1}, 1e-16, 5000, 60, 65},
-    {"rosenbrock 100", opt_rosenbrock, 100, {0, 0}, 1e-16, 1500, 730, 1100},
-    {"quartic", opt_quartic, 20, {2, 0}, 1e-12, 2600, 430, 150},
-    {"powell", opt_powell, 40, {3, -1}, 1e-12, 9500, 80, 120},
+    {"quadratic", opt_quadratic, 50, {0, 0}, 1e-20, 400, 360, 150, 5},
+    {"rosenbrock 2", opt_rosenbrock, 2, {-1.2, 1}, 1e-16, 5000, 60, 65, 8},
+    {"rosenbrock 100", opt_rosenbrock, 100, {0, 0}, 1e-16, 1500, 730, 1100, 100},
+    {"quartic", opt_quartic, 20, {2, 0}, 1e-12, 2600, 430, 150, 18},
+    {"powell", opt_powell, 40, {3, -1}, 1e-12, 9500, 80, 120, 15},
 };
 
 static void every_class_solves_every_problem(void **state) {
@@ -43,10 +43,11 @@ static void every_class_solves_every_problem(void **state) {
       const bool first_order = list[c]->flags & PN_OPT_RATE;
       const size_t steps = first_order                           ? q->adam
                            : strcmp(list[c]->name, "lbfgs") == 0 ? q->lbfgs
+                           : strcmp(list[c]->name, "lm") == 0    ? q->lm
                                                                  : q->ssbroyden;
       const pn_setting none = {"decay", 0};
       opt_probe p = {.f = q->f};
-      pn_objective f = opt_objective(&p, q->n);
+      pn_objective f = opt_objective_for(list[c], &p, q->n);
       pn_opt *opt = opt_of(list[c]->name, q->n, &none, first_order ? 1 : 0);
       double theta[OPT_MOST], loss = INFINITY;
       for (size_t i = 0; i < q->n; ++i)
@@ -90,7 +91,7 @@ static void state_restored_gives_the_same_bits(void **state) {
   for (size_t c = 0; c < classes; ++c)
     for (size_t k = 0; k < sizeof cuts / sizeof *cuts; ++k) {
       opt_probe p = {.f = opt_rosenbrock};
-      pn_objective f = opt_objective(&p, N);
+      pn_objective f = opt_objective_for(list[c], &p, N);
       pn_opt *one = opt_of(list[c]->name, N, NULL, 0), *two = opt_of(list[c]->name, N, NULL, 0);
       double x[N] = {0}, y[N], loss = 0;
       opt_image m = {0};
@@ -110,9 +111,12 @@ static void state_restored_gives_the_same_bits(void **state) {
 static void state_out_of_range_is_refused(void **state) {
   (void)state;
   enum { N = 4 };
-  const char *const cases[][2] = {
-      {"lbfgs", "count"}, {"lbfgs", "next"}, {"ssbroyden", "known"}, {"adam", "power1"}};
-  for (size_t k = 0; k < 4; ++k) {
+  const char *const cases[][2] = {{"lbfgs", "count"},
+                                  {"lbfgs", "next"},
+                                  {"ssbroyden", "known"},
+                                  {"adam", "power1"},
+                                  {"lm", "failures"}};
+  for (size_t k = 0; k < 5; ++k) {
     pn_opt *opt = opt_of(cases[k][0], N, NULL, 0);
     const double bad[] = {1e6, -1, 1.5, NAN};
     for (size_t j = 0; j < 4; ++j) {
@@ -158,7 +162,7 @@ static void nonfinite_loss_changes_nothing_and_passes(void **state) {
   const pn_opt_class *const *list = pn_opt_classes(&classes);
   for (size_t c = 0; c < classes; ++c) {
     opt_probe p = {.f = opt_rosenbrock, .bad_at = 1, .bad_to = 4};
-    pn_objective f = opt_objective(&p, N);
+    pn_objective f = opt_objective_for(list[c], &p, N);
     pn_opt *opt = opt_of(list[c]->name, N, NULL, 0);
     double x[N] = {0}, zero[N] = {0};
     pn_step_report r;
@@ -190,7 +194,7 @@ static void failing_objective_leaves_theta(void **state) {
   for (size_t c = 0; c < classes; ++c)
     for (size_t at = 1; at < 30; ++at) {
       opt_probe p = {.f = opt_rosenbrock, .fail_at = at}, q = {.f = opt_rosenbrock};
-      pn_objective f = opt_objective(&p, N), sound = opt_objective(&q, N);
+      pn_objective f = opt_objective_for(list[c], &p, N), sound = opt_objective_for(list[c], &q, N);
       pn_opt *opt = opt_of(list[c]->name, N, NULL, 0), *twin = opt_of(list[c]->name, N, NULL, 0);
       double x[N] = {0}, y[N] = {0}, old[N];
       pn_step_report r;
@@ -302,19 +306,15 @@ static void options_are_checked(void **state) {
     double value;
     tn_status status;
   } cases[] = {
-      {"adam", "beta1", 1, TN_ERANGE},
-      {"adam", "eps", 0, TN_ERANGE},
-      {"adam", "clip", -1, TN_ERANGE},
-      {"adam", "beta2", NAN, TN_EINPUT},
-      {"adamw", "decay", -1, TN_ERANGE},
-      {"adam", "memory", 3, TN_EINPUT},
-      {"lbfgs", "memory", 0, TN_ERANGE},
-      {"lbfgs", "memory", 2.5, TN_EINPUT},
-      {"lbfgs", "c2", 1, TN_ERANGE},
-      {"ssbroyden", "scale", 2, TN_EINPUT},
-      {"ssbroyden", "search", 0, TN_ERANGE},
-      {"ssbroyden", "noise", -1, TN_ERANGE},
-      {"adam", "clip", 1, TN_OK},
+      {"adam", "beta1", 1, TN_ERANGE},       {"adam", "eps", 0, TN_ERANGE},
+      {"adam", "clip", -1, TN_ERANGE},       {"adam", "beta2", NAN, TN_EINPUT},
+      {"adamw", "decay", -1, TN_ERANGE},     {"adam", "memory", 3, TN_EINPUT},
+      {"lbfgs", "memory", 0, TN_ERANGE},     {"lbfgs", "memory", 2.5, TN_EINPUT},
+      {"lbfgs", "c2", 1, TN_ERANGE},         {"ssbroyden", "scale", 2, TN_EINPUT},
+      {"ssbroyden", "search", 0, TN_ERANGE}, {"ssbroyden", "noise", -1, TN_ERANGE},
+      {"lm", "low", 1, TN_ERANGE},           {"lm", "high", 0, TN_ERANGE},
+      {"lm", "probes", 0, TN_ERANGE},        {"lm", "stall", 0, TN_ERANGE},
+      {"lm", "geodesic", 0, TN_OK},          {"adam", "clip", 1, TN_OK},
       {"lbfgs", "memory", 3, TN_OK},
   };
   for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) {

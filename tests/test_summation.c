@@ -8,8 +8,8 @@
  *   slots   G = the largest power of two <= min(64, groups, 32 MiB / 8 P), group g belongs to slot s with
  *           s groups / G <= g < (s + 1) groups / G (whole numbers), P the elements of the program's parameters
  *   tree    slot s takes slot s + 1, then s + 2, s + 4, ... (s a multiple of twice the distance)
- * A weight gradient does the same with fused multiply-adds, pair after pair of each panel; or, if k >= 4, n >= 48 and
- * n is a multiple of L, point after point of a slot, per point pair after pair.
+ * A weight gradient does the same with fused multiply-adds, pair after pair of each panel; or, if k >= 16 and n is
+ * a multiple of L, point after point of a slot, per point pair after pair.
  */
 #include "tests/support_exec.h"
 
@@ -191,10 +191,10 @@ static void outer_has_its_promised_order(void **state) {
     tn_dtype dtype = f32 ? TN_F32 : TN_F64;
     check_outer(dtype, 1, 3, 2, false);
     check_outer(dtype, 3, 5, 7, false);
-    check_outer(dtype, 2, 1, 48, false); /* k < 4 */
-    check_outer(dtype, 1, 4, 47, false); /* n < 48 and ragged */
-    check_outer(dtype, 3, 4, 48, true);
-    check_outer(dtype, 1, 7, 64, true);
+    check_outer(dtype, 2, 15, 16, false); /* k < 16 */
+    check_outer(dtype, 1, 16, 47, false); /* ragged */
+    check_outer(dtype, 3, 16, 16, true);
+    check_outer(dtype, 1, 17, 64, true);
   }
 }
 

@@ -12,9 +12,10 @@
 #include "pinn/pinn.h"
 
 extern const cli_command cli_solve, cli_check, cli_eval, cli_keys, cli_ops, cli_validate,
-    cli_doctor;
-static const cli_command *const commands[] = {&cli_solve, &cli_check, &cli_eval,  &cli_validate,
-                                              &cli_keys,  &cli_ops,   &cli_doctor};
+    cli_doctor, cli_bench, cli_profile, cli_fuse;
+static const cli_command *const commands[] = {&cli_solve,    &cli_check, &cli_eval,
+                                              &cli_validate, &cli_bench, &cli_profile,
+                                              &cli_keys,     &cli_ops,   &cli_doctor, &cli_fuse};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void usage(FILE *file) {
@@ -53,13 +54,16 @@ static int finish(int status) {
 
 /* A level that this build or CPU lacks must not be replaced in silence. */
 static bool isa_is_known(void) {
-  const char *wish = getenv("TN_ISA");
-  if (wish == NULL || wish[0] == 0 || strcmp(wish, "base") == 0)
+  const char *wish = getenv("TN_ISA"), *levels = tn_isa_levels(); /* "base, v3" */
+  if (wish == NULL || wish[0] == 0)
     return true;
-  if (strcmp(wish, "v3") == 0 && strcmp(tn_isa(), "x86-64-v3") == 0)
-    return true;
-  fprintf(stderr, "pinn: TN_ISA=%s: this build on this CPU has base%s\n", wish,
-          strcmp(tn_isa(), "x86-64-v3") == 0 ? " and v3" : "");
+  for (const char *at = levels; *at != 0; at += strspn(at, ", ")) {
+    const size_t length = strcspn(at, ",");
+    if (strlen(wish) == length && strncmp(wish, at, length) == 0)
+      return true;
+    at += length;
+  }
+  fprintf(stderr, "pinn: TN_ISA=%s: this build on this CPU has %s\n", wish, levels);
   return false;
 }
 

@@ -1,0 +1,81 @@
+/* cmd_bench.c: `pinn bench`: times and rates on this machine.
+ *
+ *   peak   what the cores and the memory can do
+ *   step   one training step, of a case or of a problem file, beside it
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "pinn/cli/bench.h"
+#include "pinn/cli/options.h"
+
+static const char help[] =
+    "pinn bench peak       fused multiply-adds and bytes a second, beside OpenBLAS's products\n"
+    "pinn bench step CASE  a training step (loss and gradient) of burgers, kdv, ks, ns2d, "
+    "helmholtz,\n"
+    "                      poisson10 or wide\n"
+    "pinn bench step FILE  of a problem file, at its first weights\n"
+    "\nExit status: 1 if the peak is less than 1.05 times OpenBLAS's product (peak).\n";
+
+bool bench_dtype(const char *command, const char *text, bench_options *o) {
+  if (text == NULL)
+    return true;
+  o->dtype_given = true;
+  o->dtype = strcmp(text, "f32") == 0 ? TN_F32 : TN_F64;
+  if (strcmp(text, "f32") == 0 || strcmp(text, "f64") == 0)
+    return true;
+  cli_failed(TN_FAIL(TN_EINPUT, "pinn %s: --dtype is `%s`, expected f32 or f64", command, text));
+  return false;
+}
+
+static int dispatch(const char *const *words, size_t n, const char *dtype, bench_options *o) {
+  if (!bench_dtype("bench", dtype, o))
+    return 2;
+  if (strcmp(words[0], "peak") == 0 && n == 1) {
+    if (o->dtype_given || o->points || o->data || o->check)
+      return cli_failed(TN_FAIL(
+          TN_EINPUT, "pinn bench peak: only --seconds, --threads and --json have a meaning here"));
+    if (o->seconds <= 0)
+      o->seconds = 12;
+    return bench_peak(o);
+  }
+  if (strcmp(words[0], "step") == 0 && n == 2) {
+    if (o->seconds <= 0)
+      o->seconds = 3;
+    o->what = words[1];
+    return bench_run_step(o);
+  }
+  if (strcmp(words[0], "step") == 0)
+    return cli_failed(TN_FAIL(TN_EINPUT, "pinn bench step: the case or the problem file is missing"
+                                         "\nusage: pinn bench step CASE|FILE"));
+  return cli_failed(TN_FAIL(TN_EINPUT, "pinn bench: `%s%s%s`: expected `peak` or `step CASE|FILE`",
+                            words[0], n > 1 ? " " : "", n > 1 ? words[1] : ""));
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+  bench_options o = {0};
+  const char *dtype = NULL;
+  const cli_option options[] = {
+      {"dtype", "f32|f64", CLI_TEXT, &dtype,
+       "step: number format (a case: f32; a file: what it says)"},
+      {"points", "n", CLI_COUNT, &o.points, "step: number of points (of a file: of the interior)"},
+      {"threads", "n", CLI_COUNT, &o.threads, "threads (all cores the process may use)"},
+      {"seconds", "s", CLI_REAL, &o.seconds, "time to measure (step 3, peak 12)"},
+      {"data", "FILE", CLI_TEXT, &o.data, "step CASE: weights, then points, as raw f64"},
+      {"check", "K", CLI_COUNT, &o.check,
+       "step: first K steps theta <- theta - 1e-3 gradient; prints the loss then"},
+      {"json", "FILE", CLI_TEXT, &o.json, "write the figures as one JSON object"},
+      {0},
+  };
+  const char *words[64];
+  size_t n = 0;
+  if (argc > 64)
+    argc = 64;
+  int status = cli_start(self, options, help, argc, argv, 1, 2,
+                         "what to measure, `peak` or `step CASE|FILE`,", words, &n);
+  return status >= 0 ? status : dispatch(words, n, dtype, &o);
+}
+
+const cli_command cli_bench = {
+    "bench", "peak | step CASE|FILE [--dtype f32|f64] [--points n] [--threads n] [--json F]",
+    "Times a training step and what the machine could do.", run};
