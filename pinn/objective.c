@@ -13,8 +13,7 @@
  * Programs: L, S and gradient; L and S alone (line searches; same nodes, hence same bits); and,
  * made when first asked for, the residual, J v, J^T w, second derivatives along v, L at several
  * theta, rows of J (objective_qr.c), and the sizes that refinement wants.
- * Gradients of single terms are runs of the first program with the other factors at 0: no second
- * program for something needed once a stage.
+ * Gradients of single terms come from a program of their own, in one pass over the points.
  */
 #include "pinn/objective.h"
 
@@ -239,25 +238,53 @@ static tn_status slot_gradient(pn_objective *f, const double *theta, double *los
   return TN_OK;
 }
 
-/* One run a term, with the factors of the others at 0. */
+/* d(factor_m S_m)/d(block b) for all m and b, as outputs in this order. */
+static tn_status build_term_gradients(pn_loss *l, tn_value *outputs) {
+  size_t n_blocks = l->model->n_blocks;
+  tn_value *leaves = NULL;
+  TN_TRY(TN_NEW(n_blocks, &leaves));
+  for (size_t b = 0; b < n_blocks; ++b)
+    leaves[b] = l->model->blocks[b].leaf;
+  tn_status status = TN_OK;
+  for (size_t m = 0; m < l->n_terms && status == TN_OK; ++m)
+    status = ag_grad(tn_mul(l->terms[m].sum, l->terms[m].factor), n_blocks, leaves, outputs + m * n_blocks);
+  tn_free(&leaves);
+  return status;
+}
+
+static tn_status read_term_gradients(const pn_loss *l, tn_exec *exec, double *gradients) {
+  size_t n_blocks = l->model->n_blocks;
+  for (size_t m = 0; m < l->n_terms; ++m)
+    for (size_t b = 0; b < n_blocks; ++b) {
+      const pn_block *block = &l->model->blocks[b];
+      TN_TRY(tn_exec_read(exec, m * n_blocks + b, block->count,
+                          gradients + m * l->model->n_theta + block->offset));
+    }
+  return TN_OK;
+}
+
+/* One pass over the points for all terms. It is wanted once a stage, and its sums take n_terms times the memory
+ * of a gradient's, so the program does not outlive the call. */
 static tn_status slot_terms(pn_objective *f, const double *theta, double *sums, double *gradients) {
   pn_loss *l = f->context;
   double loss = 0;
   TN_TRY(pn_loss_one(f, theta, &loss));
   memcpy(sums, l->last, l->n_terms * sizeof *sums);
-  tn_status status = TN_OK;
-  for (size_t m = 0; gradients && status == TN_OK && m < l->n_terms; ++m) {
-    for (size_t k = 0; status == TN_OK && k < l->n_terms; ++k)
-      status =
-          tn_exec_set(l->gradient.exec, l->terms[k].factor, k == m ? l->terms[k].factor_value : 0);
-    if (status == TN_OK)
-      status = slot_gradient(f, theta, &loss, gradients + m * f->n);
-  }
-  for (size_t k = 0; k < l->n_terms; ++k) {
-    tn_status back = tn_exec_set(l->gradient.exec, l->terms[k].factor, l->terms[k].factor_value);
-    status = status == TN_OK ? back : status;
-  }
-  memcpy(l->last, sums, l->n_terms * sizeof *sums);
+  if (!gradients)
+    return TN_OK;
+  size_t n = l->n_terms * l->model->n_blocks;
+  tn_value *outputs = NULL;
+  pn_program slot = {0};
+  TN_TRY(TN_NEW(n, &outputs));
+  tn_status status = build_term_gradients(l, outputs);
+  if (status == TN_OK)
+    status = pn_slot_new(l, n, outputs, &slot);
+  if (status == TN_OK)
+    status = pn_loss_run(l, &slot, theta);
+  if (status == TN_OK)
+    status = read_term_gradients(l, slot.exec, gradients);
+  pn_slot_free(&slot);
+  tn_free(&outputs);
   return status;
 }
 

@@ -6,6 +6,10 @@ say() { total=$((total + 1)); if [ "$1" = 0 ]; then good=$((good + 1)); else ech
 "$PINN" ops --markdown >ops.md && diff -u "$SOURCE_DIR/docs/ops.md" ops.md; say $? "docs/ops.md is out of date: ./dev doc"
 "$PINN" keys --markdown >keys.md && diff -u "$SOURCE_DIR/docs/problem-format.md" keys.md
 say $? "docs/problem-format.md is out of date: ./dev doc"
+LC_ALL=C
+"$PINN" fuse burgers kdv ks ns2d helmholtz poisson10 wide "$SOURCE_DIR"/problems/*.toml >fused.inc &&
+  cmp "$SOURCE_DIR/tensor/fused.inc" fused.inc
+say $? "tensor/fused.inc is out of date: ./dev fuse"
 for page in "$SOURCE_DIR"/README.md "$SOURCE_DIR"/CONTRIBUTING.md "$SOURCE_DIR"/docs/*.md "$SOURCE_DIR"/docs/design/*.md; do
   while IFS= read -r link; do
     case $link in http*|mailto:*|\#*|'') continue ;; esac
