@@ -91,6 +91,39 @@ static double bytes_a_point(const pn_step *s) {
 }
 
 /* before: bytes held by the library before the step was made. */
+/* Slots of a set of points (tensor/tensor.h: tn_exec_new sums in them). */
+static double slots_of(double points, double lanes, double n) {
+  double limit = fmin(fmin(64, ceil(points / (8 * lanes))), floor((32 << 20) / (8 * n))), slots = 1;
+  while (2 * slots <= limit)
+    slots *= 2;
+  return slots;
+}
+
+/* Bytes of the partial sums of the gradient that all points need beyond those of the sample. */
+static double more_slots(const cost *k) {
+  const pn_step *s = k->step;
+  double n = (double)s->model->n_theta, share = (double)k->wanted / (double)s->points, bytes = 0;
+  double lanes = s->model->dtype == TN_F32 ? 16 : 8, size = (double)tn_dtype_size(s->model->dtype);
+  for (size_t i = 0; i < s->sites->n_sites; ++i) {
+    double own = (double)s->sites->sites[i].n;
+    if (own < (double)k->most)
+      continue; /* all of it is in the sample */
+    bytes += size * n * (slots_of(own * share, lanes, n) - slots_of(own, lanes, n));
+  }
+  return bytes;
+}
+
+/* Operations in matrix products of the sample over those of all points. */
+static tn_status share_of_work(const cost *k, double *out) {
+  const pn_step_options options = {.seed = k->c->problem->seed};
+  pn_step *whole = NULL;
+  size_t wanted = 0;
+  TN_TRY(pn_step_limited(k->c->problem, k->pool, &options, 0, &wanted, &whole));
+  *out = fmin(fmax(pn_step_flops(k->step) / pn_step_flops(whole), 1e-9), 1);
+  pn_step_free(&whole);
+  return TN_OK;
+}
+
 static tn_status measure_step(cost *k, double base_mib, size_t before) {
   size_t most = k->most;
   double t1 = INFINITY, t2 = INFINITY, p1 = 0, p2 = 0, wanted = (double)k->wanted;
@@ -105,9 +138,11 @@ static tn_status measure_step(cost *k, double base_mib, size_t before) {
   double bytes = (double)(tn_memory_peak() - before);
   k->seconds = t2;
   if (!all && p2 > p1) {
-    double slope = fmin(fmax((t2 - t1) / (p2 - p1), 0.5 * t2 / p2), t2 / p2);
-    k->seconds += slope * (wanted - p2);
-    bytes += bytes_a_point(k->step) * (wanted - p2);
+    double share = 0; /* sets of points cost differently: their products tell how much */
+    TN_TRY(share_of_work(k, &share));
+    double slope = fmax((t2 - t1) / (p2 - p1), 0.5 * t2 / p2); /* what there is for any point */
+    k->seconds = fmax(t2 / share, t2 + fmin(slope, t2 / p2) * (wanted - p2));
+    bytes += bytes_a_point(k->step) * (wanted - p2) + more_slots(k);
   }
   k->mib = base_mib + touched_mib + bytes / (1 << 20);
   return TN_OK;
@@ -215,11 +250,15 @@ static void put_cost(cost *k) {
   pn_putf(&line, " on %zu thread%s, within %.0f MiB", threads, threads == 1 ? "" : "s", k->mib);
   if (k->step->points < k->wanted)
     pn_putf(&line, " (from %zu of %zu points)", k->step->points, k->wanted);
-  pn_put(&line, "; all stages to their last step: ");
-  put_time(&line, k->stages);
-  pn_putf(&line, ", within %.0f MiB", k->run_mib);
-  if (k->left_out)
-    pn_putf(&line, "; the own work and memory of %s come on top", k->left_out);
+  if (k->left_out && k->stages == 0) {
+    pn_putf(&line, "; what %s takes for itself is not predicted", k->left_out);
+  } else {
+    pn_put(&line, "; all stages to their last step: ");
+    put_time(&line, k->stages);
+    pn_putf(&line, ", within %.0f MiB", k->run_mib);
+    if (k->left_out)
+      pn_putf(&line, "; the own work and memory of %s come on top", k->left_out);
+  }
   if (pn_text_status(&line) == TN_OK && line.text)
     pn_put_wrapped(&k->c->out, "expects", PN_LABEL, line.text);
   pn_text_free(&line);
@@ -227,7 +266,7 @@ static void put_cost(cost *k) {
     return;
   pn_json_number(k->c->json, "step_ms", 1e3 * k->seconds);
   pn_json_number(k->c->json, "step_mib", k->mib);
-  pn_json_number(k->c->json, "run_seconds", k->stages);
+  pn_json_number(k->c->json, "run_seconds", k->left_out && k->stages == 0 ? NAN : k->stages);
   pn_json_boolean(k->c->json, "run_complete", k->left_out == NULL);
   pn_json_number(k->c->json, "run_mib", k->run_mib);
 }
@@ -249,6 +288,9 @@ static tn_status predict(cost *k) {
 
 tn_status pn_check_cost(pn_checking *c) {
   cost k = {.c = c};
+  pn_plan plan = {0};
+  TN_TRY(pn_plan_new(c->problem, c->model->n_theta, &plan)); /* stages that solve would refuse */
+  pn_plan_free(&plan);
   if (c->errors > 0) /* there is no step to run */
     return TN_OK;
   tn_status status = predict(&k);

@@ -157,6 +157,9 @@ enum {
   PN_OPT_COSTLY = 16 /* few long steps: the training loop looks at the errors every 5 of them */
 };
 
+/* Weights that a costly method takes at most: a step takes minutes there. */
+enum { PN_OPT_COSTLY_MOST = 12000 };
+
 typedef struct pn_opt_class {
   const char *name;
   const char *doc; /* one line */

@@ -38,7 +38,7 @@
 #include <string.h>
 
 enum {
-  LARGEST = 12000, /* parameters: a step takes minutes there */
+  LARGEST = PN_OPT_COSTLY_MOST,
   MOST_PROBES = 16,
   FAILURES = 6,
   SWAP_AFTER = 6,

@@ -34,6 +34,15 @@ static tn_status decide(const pn_problem *problem, size_t i, size_t n_theta, pn_
         "%s works in f64 only, and this stage computes in %s; set precision = \"f64\" "
         "in it",
         s->optimizer, s->precision);
+  if ((out->class_->flags & PN_OPT_COSTLY) && n_theta > PN_OPT_COSTLY_MOST)
+    return pn_fail_at(TN_EINPUT, s->place, 1,
+                      "%s takes up to %d weights, and the networks have %zu; use ssbroyden or lbfgs",
+                      s->optimizer, (int)PN_OPT_COSTLY_MOST, n_theta);
+  const bool asked[] = {s->clip > 0, !isnan(s->decay)};
+  const char *const key[] = {"clip", "decay"};
+  for (size_t k = 0; k < 2; ++k)
+    if (asked[k] && !pn_opt_option(out->class_, key[k]))
+      return pn_fail_at(TN_EINPUT, s->place, 1, "%s has no `%s`", s->optimizer, key[k]);
   bool has_rate = out->class_->flags & PN_OPT_RATE;
   if (s->steps == 0)
     s->steps = has_rate ? ADAM_STEPS : NEWTON_STEPS;

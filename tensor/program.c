@@ -129,13 +129,13 @@ static tn_status lay_out(tn_program *p) {
         return TN_FAIL(TN_EUNSUPPORTED, "input `%s`: masks are made by comparisons, not bound",
                        node->name);
     }
-    if (node->op->id == TN_OP_where || node->op->id == TN_OP_both || node->op->id == TN_OP_either)
-      for (uint32_t q = 0; q < node->n_inputs; ++q) {
-        const tn_layout *in = &p->layout[tn_port(p, node->inputs[q])];
-        if (in->axis && in->lanes != p->layout[p->port[i]].lanes)
-          return TN_FAIL(TN_EDTYPE, "%s: a mask made in one float dtype selects values of another",
-                         node->op->name);
-      }
+    const tn_layout *own = &p->layout[p->port[i]]; /* masks come from either float dtype */
+    for (uint32_t q = 0; own->axis && node->op->id != TN_OP_cast && q < node->n_inputs; ++q) {
+      const tn_layout *in = &p->layout[tn_port(p, node->inputs[q])];
+      if (in->axis && in->lanes != own->lanes)
+        return TN_FAIL(TN_EDTYPE, "%s: a mask made in one float dtype meets values or a mask of another",
+                       node->op->name);
+    }
   }
   return TN_OK;
 }

@@ -3,6 +3,8 @@
  * No figure is known in advance, only relations: f32 has twice the lanes of f64, so its peak is not lower; more time
  * can only find a better burst of the same order; an array in the L1 cache is read at least as fast as one of
  * 64 MiB. Bounds leave room for other work on the machine, which makes bursts slower.
+ *
+ * ctest: labels=full,bench
  */
 #include "tensor/tensor.h"
 

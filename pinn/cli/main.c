@@ -52,6 +52,14 @@ static int finish(int status) {
   return status;
 }
 
+static bool executor_is_known(void) {
+  const char *wish = getenv("TN_EXECUTOR");
+  if (wish == NULL || wish[0] == 0 || strcmp(wish, "reference") == 0 || strcmp(wish, "streamed") == 0)
+    return true;
+  fprintf(stderr, "pinn: TN_EXECUTOR=%s: it is `streamed` or `reference`\n", wish);
+  return false;
+}
+
 /* A level that this build or CPU lacks must not be replaced in silence. */
 static bool isa_is_known(void) {
   const char *wish = getenv("TN_ISA"), *levels = tn_isa_levels(); /* "base, v3" */
@@ -68,7 +76,7 @@ static bool isa_is_known(void) {
 }
 
 int main(int argc, char **argv) {
-  if (!isa_is_known())
+  if (!isa_is_known() || !executor_is_known())
     return 3;
   if (argc < 2) {
     usage(stderr);
