@@ -435,6 +435,9 @@ static void compile_refuses(void **state) {
   tn_value x = tn_input(b.graph, "x", TN_F64, tn_shape_points(b.axis)), low = tn_cast(x, TN_F32);
   tn_value mixed = tn_where(tn_gt(x, k(&b, 0)), low, low);
   assert_int_equal(tn_compile(b.graph, 1, &mixed, &program), TN_EDTYPE);
+  tn_value zero = tn_const(b.graph, TN_F32, 0);
+  tn_value both = tn_stack(2, (tn_value[]){tn_gt(low, zero), tn_gt(x, k(&b, 0))});
+  assert_int_equal(tn_compile(b.graph, 1, &both, &program), TN_EDTYPE);
   ag_field *field = NULL;
   good(ag_field_new(b.graph, "u", 1, TN_F64, &field));
   tn_value body = tn_sin(ag_field_argument(field, 0));
