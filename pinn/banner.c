@@ -75,7 +75,9 @@ static tn_status put_plan_line(const pn_run *run, FILE *out) {
   const pn_loss *loss = pn_training_loss(run->training);
   double steps = 0, bytes = (double)pn_loss_bytes(loss);
   double n = (double)run->model->n_theta;
+  bool costly = false; /* then a step's time says little of a run's */
   for (size_t i = 0; i < plan->n; ++i) {
+    costly = costly || plan->stages[i].class_->flags & PN_OPT_COSTLY;
     steps += (double)plan->stages[i].stage.steps;
     if (plan->stages[i].class_->flags & PN_OPT_DENSE)
       bytes += 8 * n * n;
@@ -83,12 +85,18 @@ static tn_status put_plan_line(const pn_run *run, FILE *out) {
   pn_text text = {0};
   pn_put_plan(&text, plan);
   size_t threads = tn_pool_threads(run->pool);
-  pn_putf(&text, "; cpu (%s), %zu thread%s, %s, seed %llu; up to ", tn_isa(), threads,
+  pn_putf(&text, "; cpu (%s), %zu thread%s, %s, seed %llu", tn_isa(), threads,
           threads == 1 ? "" : "s", pn_precision_name(run->model->dtype),
           (unsigned long long)run->seed);
-  double seconds = steps * pn_training_step_seconds(run->training);
-  put_duration(&text, run->limit > 0 && run->limit < seconds ? run->limit : seconds);
-  pn_putf(&text, ", %d MiB", (int)ceil(bytes / (1 << 20)));
+  double seconds = costly ? INFINITY : steps * pn_training_step_seconds(run->training);
+  if (run->limit > 0 && run->limit < seconds)
+    seconds = run->limit;
+  if (isfinite(seconds)) {
+    pn_put(&text, "; up to ");
+    put_duration(&text, seconds);
+  }
+  if (!costly)
+    pn_putf(&text, ", %d MiB", (int)ceil(bytes / (1 << 20)));
   return put_text(out, "plan", &text);
 }
 
