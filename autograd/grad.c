@@ -65,14 +65,7 @@ static void accumulate(void *context, tn_edge edge, ag_cotangent g) {
   tn_shape before = tn_shape_of(g.value);
   tn_value fitted = ag_fit(g.value, shape);
   if (before.rank > shape.rank) g.mask = (tn_value){0};
-  if (!ag_present(sum->value)) {
-    sum->value = fitted;
-    sum->mask = g.mask;
-    return;
-  }
-  sum->value = ag_plus(sum->value, fitted);
-  if (!ag_present(sum->mask) || !ag_present(g.mask)) sum->mask = (tn_value){0};
-  else if (!tn_same(sum->mask, g.mask)) sum->mask = tn_either(sum->mask, g.mask);
+  ag_cotangent_add(sum, (ag_cotangent){.value = fitted, .mask = g.mask});
 }
 
 static bool wanted(void *context, tn_edge edge) {

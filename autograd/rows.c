@@ -85,14 +85,7 @@ static void accumulate(void *context, tn_edge edge, ag_cotangent g) {
   uint32_t before = tn_shape_of(g.value).rank;
   tn_value fitted = full(s, g.value, shape);
   if (before > tn_shape_of(fitted).rank) g.mask = (tn_value){0};
-  if (!ag_present(sum->value)) {
-    sum->value = fitted;
-    sum->mask = g.mask;
-    return;
-  }
-  sum->value = ag_plus(sum->value, fitted);
-  if (!ag_present(sum->mask) || !ag_present(g.mask)) sum->mask = (tn_value){0};
-  else if (!tn_same(sum->mask, g.mask)) sum->mask = tn_either(sum->mask, g.mask);
+  ag_cotangent_add(sum, (ag_cotangent){.value = fitted, .mask = g.mask});
 }
 
 static void give(row_sweep *s, const tn_node *node, uint32_t k, tn_value g) {

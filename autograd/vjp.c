@@ -282,3 +282,13 @@ tn_status ag_node_vjp(tn_graph *graph, uint32_t index, const ag_cotangent *out, 
   }
   return tn_graph_error(graph);
 }
+
+void ag_cotangent_add(ag_cotangent *sum, ag_cotangent g) {
+  if (!ag_present(sum->value)) {
+    *sum = g;
+    return;
+  }
+  sum->value = ag_plus(sum->value, g.value);
+  if (!ag_present(sum->mask) || !ag_present(g.mask)) sum->mask = (tn_value){0};
+  else if (!tn_same(sum->mask, g.mask)) sum->mask = tn_either(sum->mask, g.mask);
+}

@@ -7,6 +7,9 @@
 /* A cotangent, and the mask below a `where` outside of which it is zero by structure (absent: none). */
 typedef struct ag_cotangent { tn_value value, mask; } ag_cotangent;
 
+/* *sum += g; the sum is zero outside of the masks of both, and nowhere by structure if one has none. */
+void ag_cotangent_add(ag_cotangent *sum, ag_cotangent g);
+
 typedef bool (*ag_wanted)(void *context, tn_edge input);
 typedef void (*ag_accumulate)(void *context, tn_edge input, ag_cotangent g);
 

@@ -91,24 +91,16 @@ static double bytes_a_point(const pn_step *s) {
 }
 
 /* before: bytes held by the library before the step was made. */
-/* Slots of a set of points (tensor/tensor.h: tn_exec_new sums in them). */
-static double slots_of(double points, double lanes, double n) {
-  double limit = fmin(fmin(64, ceil(points / (8 * lanes))), floor((32 << 20) / (8 * n))), slots = 1;
-  while (2 * slots <= limit)
-    slots *= 2;
-  return slots;
-}
-
 /* Bytes of the partial sums of the gradient that all points need beyond those of the sample. */
 static double more_slots(const cost *k) {
   const pn_step *s = k->step;
-  double n = (double)s->model->n_theta, share = (double)k->wanted / (double)s->points, bytes = 0;
-  double lanes = s->model->dtype == TN_F32 ? 16 : 8, size = (double)tn_dtype_size(s->model->dtype);
+  double share = (double)k->wanted / (double)s->points, bytes = 0;
+  size_t n = s->model->n_theta, size = tn_dtype_size(s->model->dtype), lanes = 64 / size;
   for (size_t i = 0; i < s->sites->n_sites; ++i) {
-    double own = (double)s->sites->sites[i].n;
-    if (own < (double)k->most)
+    size_t own = s->sites->sites[i].n, all = (size_t)ceil((double)own * share);
+    if (own < k->most || all <= own)
       continue; /* all of it is in the sample */
-    bytes += size * n * (slots_of(own * share, lanes, n) - slots_of(own, lanes, n));
+    bytes += (double)(size * n * (tn_slot_count(all, lanes, n) - tn_slot_count(own, lanes, n)));
   }
   return bytes;
 }

@@ -77,16 +77,11 @@ tn_status pn_training_choose(pn_training *t, size_t s) {
 
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 
-static tn_status set_option(const pn_plan_stage *stage, size_t s, const char *name, double value,
-                            bool asked, pn_setting *settings, size_t *n) {
-  if (pn_opt_option(stage->class_, name)) {
-    if (asked)
-      settings[(*n)++] = (pn_setting){name, value};
-    return TN_OK;
-  }
-  if (asked && strcmp(name, "memory") != 0)
-    return TN_FAIL(TN_EINPUT, "stage %zu: %s has no `%s`", s + 1, stage->class_->name, name);
-  return TN_OK;
+/* The plan has refused what the method must have and lacks (plan.c). */
+static void set_option(const pn_plan_stage *stage, const char *name, double value, bool asked,
+                       pn_setting *settings, size_t *n) {
+  if (asked && pn_opt_option(stage->class_, name))
+    settings[(*n)++] = (pn_setting){name, value};
 }
 
 tn_status pn_training_optimizer(pn_training *t, size_t s) {
@@ -94,9 +89,9 @@ tn_status pn_training_optimizer(pn_training *t, size_t s) {
   pn_setting settings[3];
   size_t n = 0;
   const pn_stage *k = &stage->stage;
-  TN_TRY(set_option(stage, s, "clip", k->clip, k->clip > 0, settings, &n));
-  TN_TRY(set_option(stage, s, "decay", k->decay, !isnan(k->decay), settings, &n));
-  TN_TRY(set_option(stage, s, "memory", (double)k->memory, k->memory > 0, settings, &n));
+  set_option(stage, "clip", k->clip, k->clip > 0, settings, &n);
+  set_option(stage, "decay", k->decay, !isnan(k->decay), settings, &n);
+  set_option(stage, "memory", (double)k->memory, k->memory > 0, settings, &n);
   const pn_opt_context context = {.pool = t->pool, .seed = t->options.seed, .rate = k->rate};
   pn_opt_free(&t->opt);
   return pn_opt_new(stage->class_, t->n, settings, n, &context, &t->opt);

@@ -151,3 +151,23 @@ tn_lazy tn_emit_binary(tn_emitter *e, tn_op_id op, int a, int b) {
   default: return (tn_lazy){1, emit(e, TN_STRIP_BINARY, op, a, b, 0, 0)};
   }
 }
+
+tn_status tn_emit_finish(tn_emitter *e, size_t n_outputs, const int *output, size_t *n_temporaries) {
+  size_t total = (size_t)e->n_given + e->count;
+  uint8_t *kept = NULL;
+  int *place = NULL;
+  TN_TRY(TN_NEW(total + 1, &kept));
+  tn_status status = TN_NEW(total + 1, &place);
+  for (size_t i = 0; i < total && status == TN_OK; ++i) place[i] = (int)i < e->n_given ? (int)i : -1;
+  for (size_t i = 0; i < n_outputs && status == TN_OK; ++i) {
+    kept[output[i]] = 1;
+    place[output[i]] = e->n_given + (int)i;
+  }
+  if (status == TN_OK) status = tn_strip_optimise(e->n_given, &e->count, e->code, kept, total);
+  if (status == TN_OK)
+    status = tn_strip_allocate(e->n_given, e->count, e->code, place, total,
+                               e->n_given + (int)n_outputs, n_temporaries);
+  tn_free(&kept);
+  tn_free(&place);
+  return status;
+}

@@ -31,6 +31,11 @@ tn_lazy tn_emit_scale(double k, tn_lazy a);
 int tn_emit_register(tn_emitter *e, tn_lazy a); /* with factor 1 */
 int tn_emit_copy(tn_emitter *e, int reg);       /* always a new register */
 
+/* Improves the program (strip.h) and gives registers their places: the given ones, output[] behind them (each a
+ * register of its own), then temporaries. */
+tn_status tn_emit_finish(tn_emitter *e, size_t n_outputs, const int *output, size_t *n_temporaries)
+    TN_MUST_USE;
+
 /* The instructions of a jet_unary, jet_mul or jet_mulT node: in[] are the registers of its inputs (channels of
  * mask[0], then of mask[1], then coefficients), out[] get those of its ports; a register may serve two ports. */
 tn_status tn_jet_emit(tn_emitter *e, const tn_node *node, const int *in, int *out) TN_MUST_USE;

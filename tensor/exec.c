@@ -17,15 +17,19 @@ size_t tn_groups(size_t points, size_t lanes) {
   return (tn_panels(points, lanes) + TN_GROUP_PANELS - 1) / TN_GROUP_PANELS;
 }
 
-size_t tn_slots(const tn_exec *exec, tn_axis axis, size_t lanes) {
-  size_t limit = 64, groups = tn_groups(exec->extent[axis], lanes), slots = 1;
-  if (exec->program->n_trainable) {
-    size_t by_memory = ((size_t)32 << 20) / (8 * exec->program->n_trainable);
+size_t tn_slot_count(size_t points, size_t lanes, size_t n_trainable) {
+  size_t limit = 64, groups = tn_groups(points, lanes), slots = 1;
+  if (n_trainable) {
+    size_t by_memory = ((size_t)32 << 20) / (8 * n_trainable);
     if (by_memory < limit) limit = by_memory;
   }
   if (groups < limit) limit = groups;
   while (2 * slots <= limit) slots *= 2;
   return slots;
+}
+
+size_t tn_slots(const tn_exec *exec, tn_axis axis, size_t lanes) {
+  return tn_slot_count(exec->extent[axis], lanes, exec->program->n_trainable);
 }
 
 void tn_slot_panels(const tn_exec *exec, tn_axis axis, size_t lanes, size_t slot, size_t *first,

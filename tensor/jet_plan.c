@@ -52,29 +52,6 @@ static tn_status jet_function(planner *p, tn_lazy *out) {
   return p->e->status;
 }
 
-/* Places: the given registers, outputs behind them, then temporaries. */
-static tn_status place_registers(tn_emitter *e, size_t n_outputs, const int *output,
-                                 tn_jet_plan *plan) {
-  size_t total = (size_t)e->n_given + e->count;
-  uint8_t *kept = NULL;
-  int *place = NULL;
-  TN_TRY(TN_NEW(total + 1, &kept));
-  tn_status status = TN_NEW(total + 1, &place);
-  for (size_t i = 0; i < total && status == TN_OK; ++i) place[i] = (int)i < e->n_given ? (int)i : -1;
-  for (size_t i = 0; i < n_outputs && status == TN_OK; ++i) {
-    kept[output[i]] = 1;
-    place[output[i]] = e->n_given + (int)i;
-  }
-  if (status == TN_OK) status = tn_strip_optimise(e->n_given, &e->count, e->code, kept, total);
-  if (status == TN_OK)
-    status = tn_strip_allocate(e->n_given, e->count, e->code, place, total,
-                               e->n_given + (int)n_outputs, &plan->n_temporaries);
-  plan->count = e->count;
-  tn_free(&kept);
-  tn_free(&place);
-  return status;
-}
-
 tn_status tn_jet_emit(tn_emitter *e, const tn_node *node, const int *in, int *out) {
   planner *p = NULL;
   TN_TRY(TN_NEW(1, &p));
@@ -117,7 +94,8 @@ tn_status tn_jet_plan_new(const tn_node *node, tn_jet_plan *plan) {
     if (taken) output[n] = tn_emit_copy(&e, output[n]); /* an output needs a register of its own */
     status = e.status;
   }
-  if (status == TN_OK) status = place_registers(&e, plan->n_outputs, output, plan);
+  if (status == TN_OK) status = tn_emit_finish(&e, plan->n_outputs, output, &plan->n_temporaries);
+  plan->count = e.count;
   plan->code = e.code;
   tn_free(&e.table);
   if (status != TN_OK) tn_jet_plan_free(plan);

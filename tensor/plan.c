@@ -132,13 +132,12 @@ static tn_status find_steps(planner *b) {
       ++start;
       continue;
     }
-    size_t at = start; /* a node earlier in program order is always ready */
     size_t width = tn_run_width(b->p, node), port = b->p->port[node];
     if (is_alias(b, node)) {
       b->root[port] = b->root[tn_port(b->p, b->p->nodes[node]->inputs[0])];
       b->state[node] = 3;
     } else if (width) {
-      TN_TRY(add_run(b, at, width));
+      TN_TRY(add_run(b, start, width)); /* the first that is not done is always ready */
     } else {
       b->loop->steps[b->loop->n_steps++] = (tn_action){.node = node};
       for (uint32_t k = 0; k < b->p->nodes[node]->n_outputs; ++k)

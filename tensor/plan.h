@@ -44,8 +44,7 @@ typedef struct tn_run {
   tn_fused_fn fused;
   size_t length; /* elements of a strip: whole lane vectors, at most TN_STRIP */
   size_t constants; /* where its repeated operands begin among the loop's, in bytes */
-  size_t n_nodes;
-  uint32_t *nodes; /* what it computes, for reports */
+  size_t n_nodes; /* that it computes */
 } tn_run;
 
 typedef struct tn_action {

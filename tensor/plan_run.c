@@ -159,28 +159,14 @@ static void take_numbers(tn_run *run) {
 }
 
 static tn_status finish(builder *b, tn_run *run) {
-  tn_emitter *e = &b->e;
-  size_t registers = (size_t)e->n_given + e->count;
-  uint8_t *kept = NULL;
-  int *place = NULL;
-  TN_TRY(TN_NEW(registers, &kept));
-  tn_status status = TN_NEW(registers, &place);
-  for (size_t r = 0; status == TN_OK && r < registers; ++r)
-    place[r] = r < (size_t)e->n_given ? (int)r : -1;
-  for (size_t j = 0; status == TN_OK && j < run->n_results; ++j) {
-    kept[b->reg[run->results[j]]] = 1;
-    place[b->reg[run->results[j]]] = e->n_given + (int)j;
-  }
-  size_t count = e->count;
-  if (status == TN_OK) status = tn_strip_optimise(e->n_given, &count, e->code, kept, registers);
+  int *output = NULL;
+  TN_TRY(TN_NEW(run->n_results, &output));
+  for (size_t j = 0; j < run->n_results; ++j) output[j] = b->reg[run->results[j]];
+  tn_status status = tn_emit_finish(&b->e, run->n_results, output, &run->n_temporaries);
   if (status == TN_OK)
-    status = tn_strip_allocate(e->n_given, count, e->code, place, registers,
-                               e->n_given + (int)run->n_results, &run->n_temporaries);
-  if (status == TN_OK)
-    status = tn_arena_copy(&b->plan->arena, e->code, count, sizeof *e->code, &run->code);
-  run->count = count;
-  tn_free(&kept);
-  tn_free(&place);
+    status = tn_arena_copy(&b->plan->arena, b->e.code, b->e.count, sizeof *b->e.code, &run->code);
+  run->count = b->e.count;
+  tn_free(&output);
   return status;
 }
 
@@ -201,7 +187,6 @@ static tn_status build(builder *b, const bool *wanted, uint32_t *root, tn_run *r
   TN_TRY(find_results(b, wanted, root, run));
   TN_TRY(tn_arena_copy(&b->plan->arena, b->operands, (size_t)b->n_operands, sizeof *b->operands,
                        &run->operands));
-  TN_TRY(tn_arena_copy(&b->plan->arena, b->nodes, b->count, sizeof *b->nodes, &run->nodes));
   run->n_operands = (size_t)b->n_operands;
   run->n_nodes = b->count;
   TN_TRY(finish(b, run));

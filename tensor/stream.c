@@ -364,7 +364,6 @@ static tn_status run_loops(tn_exec *exec, size_t first, size_t count) {
   double start = tn_clock();
   place_sums(exec, first, count);
   s->first = first;
-  s->count = count;
   for (size_t i = first; i < first + count; ++i) {
     TN_TRY(prepare(exec, i));
     tasks += slots_of(exec, &s->plan->loops[i]);

@@ -19,7 +19,7 @@ typedef struct tn_streamed {
   size_t *first_step;    /* of each loop, counted through all loops; n_loops + 1 entries */
   char **constants;      /* of each loop: operands without points, repeated; owned */
   void *sums;            /* partial sums of the loops that run together */
-  size_t first, count;   /* while running: those loops */
+  size_t first;          /* while running: the first of those loops */
   size_t tile_bytes, sum_bytes;
   double fixed_seconds;  /* outside the loops, while profiling */
 } tn_streamed;

@@ -481,6 +481,9 @@ TN_API tn_status tn_exec_run(tn_exec *exec) TN_MUST_USE;
 /* The i-th output of the last run, as a buffer (borrowed until the next run). */
 TN_API tn_status tn_exec_output(tn_exec *exec, size_t i, tn_buffer **out) TN_MUST_USE;
 TN_API tn_status tn_exec_read(tn_exec *exec, size_t i, size_t count, double *out) TN_MUST_USE;
+/* Partial sums that a sum over so many points keeps: the largest power of two <= min(64, groups of 8 panels,
+ * 32 MiB / 8 n_trainable), at least 1. lanes: points of a panel, 8 in f64, 16 in f32. */
+TN_API size_t tn_slot_count(size_t points, size_t lanes, size_t n_trainable);
 TN_API size_t tn_exec_bytes(const tn_exec *exec); /* storage it holds */
 /* Where the time of a run goes (streamed executor): one row a step of its loops, and a last one for all that
  * is not in loops. FLOPs, bytes (of cache traffic) and seconds are of one run; seconds are added over workers.
