@@ -54,6 +54,58 @@ TN_API tn_status ag_substitute(tn_graph *graph, size_t n_from, const tn_value *f
                                const tn_value *to, size_t n, const tn_value *values, tn_value *out)
     TN_MUST_USE;
 
+/* ---- Recomputation ----------------------------------------------------------------------------- */
+
+/* A region: the nodes recorded between begin and end, as some layers of a network. A gradient computes its values
+ * again when it comes to them, from what enters the region, so that they need not be kept from the forward pass
+ * until then: less memory, one more evaluation of the region. What enters a region and what leaves it is kept.
+ * No bit of any result changes. It holds for all reverse modes (ag_grad, ag_vjp, ag_rows, ag_hvp, ag_hessian), for
+ * gradients of gradients, and for jets: the body of a field may have regions. Regions stand side by side; one
+ * inside another ends it for its nodes.
+ * before = ag_remat_begin(graph); h = ...; ag_remat_end(graph, before). Two recordings are two regions. */
+TN_API uint32_t ag_remat_begin(tn_graph *graph);
+TN_API void ag_remat_end(tn_graph *graph, uint32_t before);
+/* The same for what is recorded already: out[i] is replaced by itself recorded anew as one region that begins at
+ * the values in[j]. */
+TN_API tn_status ag_remat(tn_graph *graph, size_t n_in, const tn_value *in, size_t n_out, tn_value *out)
+    TN_MUST_USE;
+
+/* ---- Precision --------------------------------------------------------------------------------- */
+
+/* What is computed in a low format. Mixed: the matrix inputs of products (jet_lin without its bias, jet_outer)
+ * whose two widths are both at least `narrowest` are rounded to `low`; accumulation, results and everything else
+ * stay as they are (f32). Pure: every f32 operation becomes one of `low`, so outputs in f32 come out in `low`;
+ * leaves keep their dtype and are rounded where they enter. f64 parts stay f64 in both, and may hold no products. */
+typedef struct ag_cast_policy {
+  tn_dtype low;     /* TN_TF32, TN_BF16, TN_F16 */
+  bool pure;
+  size_t narrowest; /* 0: 16. Smaller products (first and last layers) gain nothing and lose most */
+} ag_cast_policy;
+/* out[i] = values[i] with the policy applied (out may be values). Without calls, gradients included: cast after
+ * grad, so that no rounding is differentiated. A second pass of the same policy changes nothing. */
+TN_API tn_status ag_cast(tn_graph *graph, const ag_cast_policy *policy, size_t n, const tn_value *values,
+                         tn_value *out) TN_MUST_USE;
+
+/* The same for mixed policies, but each product becomes three of the low format that together have u^2 of its rounding:
+ * a loss as smooth as in f32, for methods that compare losses. */
+TN_API tn_status ag_split(tn_graph *graph, const ag_cast_policy *policy, size_t n, const tn_value *values,
+                          tn_value *out) TN_MUST_USE;
+
+/* What the matrix products of a program are. */
+typedef enum ag_product_kind { AG_FORWARD, AG_ADJOINT, AG_WEIGHT } ag_product_kind;
+typedef struct ag_product {
+  uint32_t node;            /* of the program: jet_lin or jet_outer */
+  ag_product_kind kind;     /* h W; zbar W^T; sum of outer(h, zbar) */
+  const char *weight;       /* name of the parameter whose layer it is; "" if none is found. Lives with the program */
+  size_t k, n;              /* of a jet_lin: summed over, made; of a weight gradient: the shape of the matrix */
+  size_t channels;          /* with points; of a weight gradient: pairs with points on both sides */
+  tn_axis axis;             /* of these points; 0: no operand has points */
+  tn_dtype dtype;           /* of the numbers multiplied: bf16 for f32 values that were rounded to it */
+  double flops;             /* a point: 2 k n channels */
+} ag_product;
+/* *list: tn_free. */
+TN_API tn_status ag_products(const tn_program *program, size_t *n, ag_product **list) TN_MUST_USE;
+
 /* ---- Fields ------------------------------------------------------------------------------------ */
 
 /* A field is a function of n_args scalars with n_out scalar outputs, given once as a graph (its body)
@@ -73,6 +125,12 @@ TN_API tn_value ag_call(ag_field *field, size_t output, const tn_value *args, co
 typedef struct ag_resolve_options {
   bool separate; /* no folding: every derivative in the text has a channel of its own */
   bool nested;   /* expand every call by repeated ag_grad of the body instead of jets (an oracle) */
+  /* Channel scales: channel c of every group is carried as 2^-scale times its value (its adjoint as 2^scale times),
+   * folded into the algebra's constants, so nothing but the range of intermediate numbers changes (not one bit of a
+   * result, as long as nothing overflows or underflows). scale: -20 to 20; asked for every channel but the value,
+   * which has none. label: as in the report, "xx" or "t - c0*xx". NULL: all 0. No effect with `nested`. */
+  int (*scale)(void *context, const char *field, const char *label);
+  void *scale_context;
 } ag_resolve_options;
 
 /* What ag_resolve chose for one (field, arguments) group, for reports. */

@@ -3,7 +3,7 @@
  * Nodes are visited from the outputs down, each once, when the cotangents of all its ports are complete; only
  * nodes that lie between x and y take part. The rule of each operation is in vjp.c. Below a `where`, a
  * cotangent carries the mask of its branch, and every product is selected by it: 0 * NaN of a branch that was
- * not taken never reaches a gradient.
+ * not taken never reaches a gradient. Values of a region that is to be recomputed (remat.c) are read from copies.
  */
 #include "autograd/vjp.h"
 
@@ -16,6 +16,7 @@ typedef struct sweep {
   uint8_t *mark;      /* 1: depends on some x, 2: y depends on it */
   bool *is_x;         /* of ports */
   ag_cotangent *cotangent; /* of ports */
+  ag_copies copies;
 } sweep;
 
 static tn_status begin(sweep *s, tn_graph *graph, size_t n_y, const tn_value *y, size_t n_x,
@@ -33,24 +34,30 @@ static tn_status begin(sweep *s, tn_graph *graph, size_t n_y, const tn_value *y,
   TN_TRY(TN_NEW(s->port[s->n_nodes] + 1, &s->is_x));
   TN_TRY(TN_NEW(s->port[s->n_nodes] + 1, &s->cotangent));
   for (size_t i = 0; i < n_x; ++i) {
-    s->is_x[s->port[x[i].node] + x[i].port] = true;
-    s->mark[x[i].node] |= 1;
+    tn_edge first = ag_first(graph, (tn_edge){x[i].node, x[i].port});
+    s->is_x[s->port[first.node] + first.port] = true;
+    s->mark[first.node] |= 1;
   }
   for (size_t i = 0; i < n_y; ++i) s->mark[y[i].node] |= 2;
   for (uint32_t i = s->n_nodes; i-- > 0;)
     if (s->mark[i] & 2) {
       const tn_node *node = tn_node_at(graph, i);
       for (uint32_t k = 0; k < node->n_inputs; ++k) s->mark[node->inputs[k].node] |= 2;
+      if (node->origin) s->mark[node->origin - 1] |= 2;
     }
   for (uint32_t i = 0; i < s->n_nodes; ++i) {
     const tn_node *node = tn_node_at(graph, i);
     for (uint32_t k = 0; k < node->n_inputs; ++k)
       if (s->mark[node->inputs[k].node] & 1) s->mark[i] |= 1;
+    if (node->origin && s->mark[node->origin - 1] & 1) s->mark[i] |= 1;
   }
+  s->copies = (ag_copies){.graph = graph, .n_nodes = s->n_nodes, .port = s->port,
+                          .key = ag_key(ag_key(1, n_y, y), n_x, x)};
   return TN_OK;
 }
 
 static void end(sweep *s) {
+  ag_copies_free(&s->copies);
   tn_free(&s->port);
   tn_free(&s->mark);
   tn_free(&s->is_x);
@@ -60,6 +67,7 @@ static void end(sweep *s) {
 static void accumulate(void *context, tn_edge edge, ag_cotangent g) {
   sweep *s = context;
   if (!ag_present(g.value) || edge.node >= s->n_nodes || !(s->mark[edge.node] & 1)) return;
+  edge = ag_first(s->graph, edge);
   ag_cotangent *sum = &s->cotangent[s->port[edge.node] + edge.port];
   tn_shape shape = tn_node_at(s->graph, edge.node)->shapes[edge.port];
   tn_shape before = tn_shape_of(g.value);
@@ -71,6 +79,17 @@ static void accumulate(void *context, tn_edge edge, ag_cotangent g) {
 static bool wanted(void *context, tn_edge edge) {
   sweep *s = context;
   return edge.node < s->n_nodes && (s->mark[edge.node] & 1) != 0;
+}
+
+static tn_status node_rule(sweep *s, uint32_t i, const ag_cotangent *out) {
+  uint32_t segment;
+  TN_TRY(ag_copies_of(&s->copies, i, &segment));
+  uint32_t before = tn_segment(s->graph, segment);
+  if (!segment) tn_segment(s->graph, before);
+  tn_at_like(tn_value_at(s->graph, i, 0));
+  tn_status status = ag_node_vjp(s->graph, i, out, &s->copies, s, wanted, accumulate);
+  tn_segment(s->graph, before);
+  return status;
 }
 
 static tn_status run(sweep *s) {
@@ -85,8 +104,7 @@ static tn_status run(sweep *s) {
       any = any || (ag_present(out[k].value) && !ag_is_zero(out[k].value));
     }
     if (!any || node->n_inputs == 0) continue;
-    tn_at_like(tn_value_at(s->graph, i, 0));
-    TN_TRY(ag_node_vjp(s->graph, i, out, s, wanted, accumulate));
+    TN_TRY(node_rule(s, i, out));
   }
   return tn_graph_error(s->graph);
 }
@@ -109,12 +127,14 @@ tn_status ag_vjp(size_t n_y, const tn_value *y, const tn_value *ybar, size_t n_x
   sweep s;
   tn_status status = begin(&s, graph, n_y, y, n_x, x);
   if (status == TN_OK) {
+    s.copies.key = ag_key(s.copies.key, n_y, ybar);
     for (size_t i = 0; i < n_y; ++i)
       accumulate(&s, (tn_edge){y[i].node, y[i].port}, (ag_cotangent){.value = ybar[i]});
     status = run(&s);
   }
   for (size_t j = 0; j < n_x && status == TN_OK; ++j) {
-    xbar[j] = s.cotangent[s.port[x[j].node] + x[j].port].value;
+    tn_edge first = ag_first(graph, (tn_edge){x[j].node, x[j].port});
+    xbar[j] = s.cotangent[s.port[first.node] + first.port].value;
     if (!ag_present(xbar[j])) xbar[j] = ag_zero_like(x[j]);
   }
   end(&s);

@@ -3,9 +3,10 @@
  * Every value that depends on the arguments becomes a bundle of channels: linear operations act channel by
  * channel, products go through the structure table (jet_mul), analytic functions through their ladder
  * (jet_unary), a linear layer is one jet_lin. What does not depend on the arguments is a bundle with the value
- * alone. Seeds without the point axis (tangents of coordinates) stay so through the first layer.
+ * alone. Seeds without the point axis (tangents of coordinates) stay so through the first layer. What becomes of a
+ * region that gradients recompute (remat.c) is such a region, too: one for each transform.
  */
-#include "autograd/structure.h"
+#include "autograd/rowwise.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,6 +20,7 @@ typedef struct transform {
   tn_jet *jets;       /* owned: one for each node that depends on an argument, and the arguments */
   tn_jet *constants;  /* owned: room for the inputs of a node that do not */
   size_t n_jets, n_constants;
+  uint64_t key;       /* of regions */
 } transform;
 
 /* Channels beyond those of the table are absent everywhere. */
@@ -37,7 +39,7 @@ static void begin(const transform *t, tn_jet *y) {
 }
 
 /* Channels of a product must agree in their fixed shape: scalars per point are repeated over units. */
-static void widen(tn_jet *jet, tn_shape fixed) {
+void ag_jet_widen(tn_jet *jet, tn_shape fixed) {
   for (int c = 0; c < channels_of(jet); ++c) {
     if (!ag_present(jet->channel[c])) continue;
     tn_shape own = tn_shape_of(jet->channel[c]);
@@ -48,7 +50,7 @@ static void widen(tn_jet *jet, tn_shape fixed) {
   }
 }
 
-static tn_shape fixed_shape(const tn_jet *jet) {
+tn_shape ag_jet_shape(const tn_jet *jet) {
   tn_shape best = {0};
   for (int c = 0; c < channels_of(jet); ++c) {
     if (!ag_present(jet->channel[c])) continue;
@@ -69,17 +71,17 @@ static tn_status product(const transform *t, const tn_jet *a, const tn_jet *b, t
     return tn_graph_error(t->graph);
   }
   tn_jet l = *a, r = *b;
-  tn_shape fa = fixed_shape(a), fb = fixed_shape(b);
+  tn_shape fa = ag_jet_shape(a), fb = ag_jet_shape(b);
   tn_shape fixed = fa.rank >= fb.rank ? fa : fb;
-  widen(&l, fixed);
-  widen(&r, fixed);
+  ag_jet_widen(&l, fixed);
+  ag_jet_widen(&r, fixed);
   return tn_jet_mul(&l, &r, y);
 }
 
 static tn_status function(const transform *t, tn_op_id op, double exponent, const tn_jet *x, tn_jet *y) {
   if (!constant(x)) {
     tn_jet z = *x;
-    widen(&z, fixed_shape(x));
+    ag_jet_widen(&z, ag_jet_shape(x));
     return tn_jet_unary(op, exponent, 0, &z, y);
   }
   begin(t, y);
@@ -212,6 +214,19 @@ static tn_status structural(const transform *t, const tn_node *node, tn_jet *con
   return TN_OK;
 }
 
+/* Rows and operations of users; what has no channels besides the value stays plain. */
+static tn_status special(const transform *t, uint32_t i, const tn_node *node, tn_jet *const *in, tn_jet *y) {
+  bool plain = true;
+  tn_value value[AG_MAX_INPUTS];
+  begin(t, y);
+  for (uint32_t k = 0; k < node->n_inputs; ++k) {
+    plain = plain && constant(in[k]);
+    value[k] = in[k]->channel[0];
+  }
+  if (plain) return tn_rebuild(t->graph, i, value, y->channel);
+  return node->op->custom ? ag_custom_jet(t->graph, node->op, in, y) : ag_rowwise_jet(t->graph, node, in[0], y);
+}
+
 static tn_status node_jet(const transform *t, uint32_t i, tn_jet *const *in, tn_jet *y) {
   const tn_node *node = tn_node_at(t->graph, i);
   tn_at_like(tn_value_at(t->graph, i, 0));
@@ -244,6 +259,7 @@ static tn_status node_jet(const transform *t, uint32_t i, tn_jet *const *in, tn_
     tn_value bias = node->integer[1] ? in[2]->channel[0] : (tn_value){0};
     return tn_jet_lin(in[0], in[1]->channel[0], bias, node->integer[0] != 0, y);
   }
+  if (ag_is_rowwise(node->op) || node->op->custom) return special(t, i, node, in, y);
   return structural(t, node, in, y);
 }
 
@@ -251,7 +267,7 @@ static tn_status run(transform *t, const uint8_t *mark) {
   for (uint32_t i = 0; i < t->n_nodes; ++i) {
     const tn_node *node = tn_node_at(t->graph, i);
     tn_jet *in[AG_MAX_INPUTS];
-    if (mark[i] != 3 || t->map[t->port[i]]) continue;
+    if ((mark[i] & 3) != 3 || t->map[t->port[i]]) continue;
     if (node->n_outputs != 1 || node->n_inputs > AG_MAX_INPUTS || node->op->id == TN_OP_call) {
       tn_graph_fail(t->graph, TN_EUNSUPPORTED, "%s is not available inside a field", node->op->name);
       return TN_EUNSUPPORTED;
@@ -271,7 +287,11 @@ static tn_status run(transform *t, const uint8_t *mark) {
       in[k]->channel[0] = tn_value_at(t->graph, e.node, e.port);
     }
     tn_jet *y = &t->jets[t->n_jets++];
-    TN_TRY(node_jet(t, i, in, y));
+    uint32_t before = tn_segment(t->graph, node->segment ? tn_segment_new(t->graph, node->segment, t->key) : 0);
+    if (!node->segment) tn_segment(t->graph, before);
+    tn_status status = node_jet(t, i, in, y);
+    tn_segment(t->graph, before);
+    TN_TRY(status);
     t->map[t->port[i]] = y;
     y->table = t->like->table;
     y->coefficients = t->like->coefficients;
@@ -299,22 +319,34 @@ tn_status ag_jet(size_t n_x, const tn_value *x, const tn_jet *x_jet, size_t n_y,
   size_t ports = t.port[t.n_nodes];
   if (status == TN_OK) status = TN_NEW(ports + 1, &t.map);
   if (status == TN_OK) {
-    for (size_t j = 0; j < n_x; ++j) mark[x[j].node] |= 1;
+    for (size_t j = 0; j < n_x; ++j) mark[x[j].node] |= 5;
     for (size_t i = 0; i < n_y; ++i) mark[y[i].node] |= 2;
     for (uint32_t i = t.n_nodes; i-- > 0;)
       for (uint32_t k = 0; (mark[i] & 2) && k < tn_node_at(t.graph, i)->n_inputs; ++k)
         mark[tn_node_at(t.graph, i)->inputs[k].node] |= 2;
-    for (uint32_t i = 0; i < t.n_nodes; ++i)
-      for (uint32_t k = 0; k < tn_node_at(t.graph, i)->n_inputs; ++k)
-        if (mark[tn_node_at(t.graph, i)->inputs[k].node] & 1) mark[i] |= 1;
+    for (uint32_t i = 0; i < t.n_nodes; ++i) {
+      const tn_node *node = tn_node_at(t.graph, i);
+      for (uint32_t k = 0; k < node->n_inputs; ++k)
+        if (mark[node->inputs[k].node] & 1) mark[i] |= 1;
+      if (node->origin && mark[node->origin - 1] & 4) mark[i] |= 1;
+    }
   }
   size_t n_jets = n_x;
-  for (uint32_t i = 0; status == TN_OK && i < t.n_nodes; ++i) n_jets += mark[i] == 3;
+  for (uint32_t i = 0; status == TN_OK && i < t.n_nodes; ++i) n_jets += (mark[i] & 3) == 3;
   if (status == TN_OK) status = TN_NEW(n_jets, &t.jets);
   for (size_t j = 0; j < n_x && status == TN_OK; ++j) {
     t.jets[t.n_jets] = x_jet[j];
     t.map[t.port[x[j].node] + x[j].port] = &t.jets[t.n_jets++];
   }
+  for (uint32_t i = 0; status == TN_OK && i < t.n_nodes; ++i) { /* a copy of an argument is that argument */
+    uint32_t origin = tn_node_at(t.graph, i)->origin;
+    for (uint32_t k = 0; origin && k < tn_node_at(t.graph, i)->n_outputs; ++k)
+      if (mark[origin - 1] & 4) t.map[t.port[i] + k] = t.map[t.port[origin - 1] + k];
+  }
+  t.key = ag_key(3, n_x, x);
+  for (size_t j = 0; j < n_x; ++j)
+    t.key = ag_key(t.key, (size_t)channels_of(&x_jet[j]), x_jet[j].channel);
+  if (x_jet[0].table) t.key = (t.key ^ x_jet[0].table->hash) | 1;
   if (status == TN_OK) status = run(&t, mark);
   for (size_t i = 0; i < n_y && status == TN_OK; ++i) {
     tn_jet *jet = t.map[t.port[y[i].node] + y[i].port];

@@ -3,9 +3,11 @@
  * An absent tangent is zero by structure; a tangent may be a structural number that stands for every element
  * (a coordinate's own tangent is 1). Calls of fields follow the chain rule through their arguments, so the
  * same sweep serves parameter directions (Hessian-vector products) and derivatives of expressions along a
- * coordinate (ag_d), before anything is resolved.
+ * coordinate (ag_d), before anything is resolved. A tangent belongs to the region of its node, if that is one that
+ * gradients recompute (remat.c).
  */
 #include "autograd/field.h"
+#include "autograd/rowwise.h"
 
 #include <string.h>
 
@@ -157,6 +159,18 @@ static void call(tangent_site *s) {
   }
 }
 
+static void custom(tangent_site *s) {
+  const tn_op *op = s->node->op;
+  if (op->custom->forward) {
+    tn_graph_fail(s->graph, TN_EUNSUPPORTED, "%s: an opaque operation has first derivatives by reverse mode only",
+                  op->name);
+    return;
+  }
+  for (uint32_t k = 0; k < s->node->n_inputs; ++k)
+    if (ag_present(s->dot[k]))
+      s->out[0] = ag_plus(s->out[0], ag_times(s->dot[k], ag_custom_partial(s->graph, op, s->in, self(s), k)));
+}
+
 static tn_status node_jvp(tangent_site *s) {
   switch (s->node->op->id) {
   case TN_OP_where: s->out[0] = ag_select(s->in[0], s->dot[1], s->dot[2]); break;
@@ -165,6 +179,10 @@ static tn_status node_jvp(tangent_site *s) {
   case TN_OP_jet_unary:
   case TN_OP_jet_mul:
   case TN_OP_jet_mulT: TN_TRY(jet_nonlinear(s)); break;
+  case TN_OP_softmax:
+  case TN_OP_layer_norm:
+  case TN_OP_rstd: s->out[0] = ag_rowwise_push(s->node, s->in[0], self(s), full(s, 0)); break;
+  case TN_OP_custom: custom(s); break;
   case TN_OP_call: call(s); break;
   default:
     if (s->node->op->class_ == TN_COMPARISON || s->node->dtype == TN_BOOL) break;
@@ -192,6 +210,12 @@ static tn_status run(forward *f, size_t n_x, const tn_value *x) {
     const tn_node *node = tn_node_at(f->graph, i);
     bool any = false;
     if (!f->mark[i] || !node->n_inputs) continue;
+    for (uint32_t k = 0; node->origin && k < node->n_outputs; ++k) { /* a copy of an x is that x */
+      size_t first = f->port[node->origin - 1] + k;
+      if (!is_x[first]) continue;
+      is_x[f->port[i] + k] = true;
+      f->dot[f->port[i] + k] = f->dot[first];
+    }
     for (uint32_t k = 0; k < node->n_inputs; ++k)
       any = any || ag_present(f->dot[f->port[node->inputs[k].node] + node->inputs[k].port]);
     if (!any) continue;
@@ -207,7 +231,10 @@ static tn_status run(forward *f, size_t n_x, const tn_value *x) {
     for (uint32_t k = 0; k < node->n_inputs; ++k)
       s->dot[k] = f->dot[f->port[node->inputs[k].node] + node->inputs[k].port];
     tn_at_like(tn_value_at(f->graph, i, 0));
+    uint32_t before = tn_segment(f->graph, node->segment);
+    if (!node->segment) tn_segment(f->graph, before);
     status = node_jvp(s);
+    tn_segment(f->graph, before);
     for (uint32_t k = 0; k < node->n_outputs; ++k)
       if (!is_x[f->port[i] + k] && ag_present(s->out[k]) && !ag_is_zero(s->out[k]))
         f->dot[f->port[i] + k] = s->out[k];

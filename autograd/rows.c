@@ -17,7 +17,7 @@
  * Only operations that exist are used, so every executor and the replay in multiple precision run the rows.
  * Cost of a weight of k x n: (pairs) products and (pairs - 1) sums of k n numbers a point.
  */
-#include "autograd/vjp.h"
+#include "autograd/rowwise.h"
 
 #include <string.h>
 
@@ -31,6 +31,7 @@ typedef struct row_sweep {
   uint8_t *mark;           /* 1: depends on some x, 2: y depends on it */
   bool *is_x;              /* of ports */
   ag_cotangent *cotangent; /* of ports */
+  ag_copies copies;
 } row_sweep;
 
 /* ---- Shapes ------------------------------------------------------------------------------------ */
@@ -80,6 +81,7 @@ static bool wanted(void *context, tn_edge edge) {
 static void accumulate(void *context, tn_edge edge, ag_cotangent g) {
   row_sweep *s = context;
   if (!ag_present(g.value) || !wanted(s, edge)) return;
+  edge = ag_first(s->graph, edge);
   ag_cotangent *sum = &s->cotangent[s->port[edge.node] + edge.port];
   tn_shape shape = tn_node_at(s->graph, edge.node)->shapes[edge.port];
   uint32_t before = tn_shape_of(g.value).rank;
@@ -127,11 +129,12 @@ static tn_value outer_of(const row_sweep *s, tn_value h, tn_value z) {
   return tn_mul(tn_expand(h, 2, 0, n), tn_expand(z, 1, 0, k));
 }
 
-static tn_status jet_lin(row_sweep *s, const tn_node *node, const ag_cotangent *out) {
+static tn_status jet_lin(row_sweep *s, uint32_t index, const tn_node *node, const ag_cotangent *out) {
   tn_value in[TN_MAX_CHANNELS + 2], w = {0}, none = {0};
   tn_jet h, g = {.table = node->table}, hbar;
   uint32_t port = 0;
   ag_inputs(s->graph, node, in);
+  for (uint32_t k = 0; k < node->n_inputs; ++k) in[k] = ag_copied(&s->copies, index, in[k]);
   uint32_t n = (uint32_t)ag_take_jet(node, node->mask[0], in, &h);
   bool transposed = node->integer[0] != 0, any = false;
   for (int c = 0; c < TN_MAX_CHANNELS; ++c)
@@ -214,9 +217,11 @@ static tn_status node_rule(row_sweep *s, uint32_t i, const ag_cotangent *out) {
         TN_TRY(close_scalar(s, tn_value_at(s->graph, i, k), out[k].value));
     return TN_OK;
   }
+  if (ag_is_opaque(node->op))
+    return TN_FAIL(TN_EUNSUPPORTED, "rows: %s is opaque; which points it mixes is not known", node->op->name);
   if (is_point_sum(s, node))
     return TN_FAIL(TN_EUNSUPPORTED, "rows: a sum over points that is not a scalar takes part");
-  if (node->op->id == TN_OP_jet_lin) return jet_lin(s, node, out);
+  if (node->op->id == TN_OP_jet_lin) return jet_lin(s, i, node, out);
   bool batched = tn_shape_batched(&shape);
   if (batched && node->op->id == TN_OP_expand && node->integer[1]) {
     give(s, node, 0, full(s, out[0].value, shape));
@@ -225,8 +230,9 @@ static tn_status node_rule(row_sweep *s, uint32_t i, const ag_cotangent *out) {
   bool lifted = false;
   for (uint32_t k = 0; k < node->n_outputs; ++k)
     lifted = lifted || (ag_present(out[k].value) && raised(out[k].value, node->shapes[k]));
-  if (lifted && node->op->arity <= 0) return move(s, node, out[0].value);
-  return ag_node_vjp(s->graph, i, out, s, wanted, accumulate);
+  if (lifted && node->op->arity <= 0 && !ag_is_rowwise(node->op) && !node->op->custom)
+    return move(s, node, out[0].value);
+  return ag_node_vjp(s->graph, i, out, &s->copies, s, wanted, accumulate);
 }
 
 /* ---- The sweep --------------------------------------------------------------------------------- */
@@ -246,12 +252,19 @@ static tn_status begin(row_sweep *s, tn_value y) {
     s->mark[s->x[j].node] |= 1;
   }
   s->mark[y.node] |= 2;
-  for (uint32_t i = s->n_nodes; i-- > 0;)
-    for (uint32_t k = 0; (s->mark[i] & 2) && k < tn_node_at(s->graph, i)->n_inputs; ++k)
-      s->mark[tn_node_at(s->graph, i)->inputs[k].node] |= 2;
-  for (uint32_t i = 0; i < s->n_nodes; ++i)
-    for (uint32_t k = 0; k < tn_node_at(s->graph, i)->n_inputs; ++k)
-      if (s->mark[tn_node_at(s->graph, i)->inputs[k].node] & 1) s->mark[i] |= 1;
+  for (uint32_t i = s->n_nodes; i-- > 0;) {
+    const tn_node *node = tn_node_at(s->graph, i);
+    for (uint32_t k = 0; (s->mark[i] & 2) && k < node->n_inputs; ++k) s->mark[node->inputs[k].node] |= 2;
+    if ((s->mark[i] & 2) && node->origin) s->mark[node->origin - 1] |= 2;
+  }
+  for (uint32_t i = 0; i < s->n_nodes; ++i) {
+    const tn_node *node = tn_node_at(s->graph, i);
+    for (uint32_t k = 0; k < node->n_inputs; ++k)
+      if (s->mark[node->inputs[k].node] & 1) s->mark[i] |= 1;
+    if (node->origin && s->mark[node->origin - 1] & 1) s->mark[i] |= 1;
+  }
+  s->copies = (ag_copies){.graph = s->graph, .n_nodes = s->n_nodes, .port = s->port,
+                          .key = ag_key(ag_key(2, 1, &y), s->n_x, s->x)};
   return TN_OK;
 }
 
@@ -266,7 +279,14 @@ static tn_status run(row_sweep *s) {
       out[k] = s->is_x[port] ? (ag_cotangent){0} : s->cotangent[port];
       any = any || (ag_present(out[k].value) && !ag_is_zero(out[k].value));
     }
-    if (any) TN_TRY(node_rule(s, i, out));
+    if (!any) continue;
+    uint32_t segment, before;
+    TN_TRY(ag_copies_of(&s->copies, i, &segment));
+    before = tn_segment(s->graph, segment);
+    if (!segment) tn_segment(s->graph, before);
+    tn_status status = node_rule(s, i, out);
+    tn_segment(s->graph, before);
+    TN_TRY(status);
   }
   return tn_graph_error(s->graph);
 }
@@ -291,6 +311,7 @@ static tn_status rows_of(size_t n_x, const tn_value *x, tn_value y, tn_value *ro
     else rows[j] = with_points(&s, g);
     status = tn_graph_error(y.graph);
   }
+  ag_copies_free(&s.copies);
   tn_free(&s.port);
   tn_free(&s.mark);
   tn_free(&s.is_x);

@@ -5,6 +5,7 @@
  * or lose it where the new value is a scalar.
  */
 #include "autograd/field.h"
+#include "autograd/remat.h"
 
 #include <string.h>
 
@@ -95,6 +96,8 @@ tn_status ag_substitute(tn_graph *graph, size_t n_from, const tn_value *from, co
     tn_value ports[TN_MAX_CHANNELS];
     bool touched = mentions(axes, n_from, node);
     if (!used[i]) continue;
+    for (size_t j = 0; j < n_from; ++j) /* a copy of a replaced value is that value */
+      if (node->origin == from[j].node + 1) map[port[i] + from[j].port] = to[j];
     if (node->n_inputs > AG_MAX_INPUTS) {
       status = TN_FAIL(TN_EUNSUPPORTED, "substitute: %s of %u inputs", node->op->name, node->n_inputs);
       break;

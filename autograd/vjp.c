@@ -6,9 +6,10 @@
  *   jet_unary      zbar = jet_mulT(jet of f^(m+1)(z), ybar)
  *   jet_mul        abar = jet_mulT(b, ybar), bbar = jet_mulT(a, ybar)
  *   jet_mulT       wbar = jet_mulT(zeta, ybar), ybarbar = jet_mul(w, zeta): the table is symmetric
- * The five jet operations are closed under this, so gradients of gradients meet the same five kernels.
+ * The five jet operations are closed under this, so gradients of gradients meet the same five kernels. Rows
+ * (softmax, layer_norm) are in rowwise.c, operations of users in custom.c.
  */
-#include "autograd/vjp.h"
+#include "autograd/rowwise.h"
 
 #include <string.h>
 
@@ -17,6 +18,7 @@ typedef struct rule_site {
   const tn_node *node;
   uint32_t index;
   const ag_cotangent *out;
+  const ag_copies *copies;
   tn_value in[AG_MAX_INPUTS];
   void *context;
   ag_wanted wanted;
@@ -33,7 +35,7 @@ static void give(const rule_site *s, uint32_t k, tn_value g, tn_value mask, bool
 }
 
 static tn_value self(const rule_site *s, uint32_t port) {
-  return tn_value_at(s->graph, s->index, port);
+  return ag_copied(s->copies, s->index, tn_value_at(s->graph, s->index, port));
 }
 
 static void elementwise(const rule_site *s) {
@@ -239,13 +241,39 @@ static void jet_product(const rule_site *s, tn_jet *g, tn_value mask) {
   }
 }
 
-tn_status ag_node_vjp(tn_graph *graph, uint32_t index, const ag_cotangent *out, void *context,
-                      ag_wanted wanted, ag_accumulate accumulate) {
+/* ---- Rows, and operations of users ---- */
+
+static void rowwise(const rule_site *s) {
+  ag_cotangent g = ag_rowwise_pull(s->node, s->in[0], self(s, 0), s->out[0]);
+  give(s, 0, g.value, g.mask, false);
+}
+
+static void custom(const rule_site *s) {
+  const tn_op *op = s->node->op;
+  tn_value y = self(s, 0), xbar[TN_CUSTOM_INPUTS];
+  if (tn_op_is_vjp(op)) {
+    tn_graph_fail(s->graph, TN_EUNSUPPORTED, "%s: an opaque operation has first derivatives only", op->name);
+    return;
+  }
+  if (!ag_is_opaque(op)) {
+    for (uint32_t k = 0; k < s->node->n_inputs; ++k)
+      if (want(s, k))
+        give(s, k, ag_times(s->out[0].value, ag_custom_partial(s->graph, op, s->in, y, k)), s->out[0].mask, true);
+    return;
+  }
+  if (tn_apply_vjp(op, s->in, y, ag_fit(s->out[0].value, s->node->shapes[0]), xbar) != TN_OK) return;
+  for (uint32_t k = 0; k < s->node->n_inputs; ++k)
+    if (want(s, k)) give(s, k, xbar[k], (tn_value){0}, false);
+}
+
+tn_status ag_node_vjp(tn_graph *graph, uint32_t index, const ag_cotangent *out, const ag_copies *copies,
+                      void *context, ag_wanted wanted, ag_accumulate accumulate) {
   rule_site site, *s = &site; /* most of it is room for inputs and stays as it is */
   s->graph = graph;
   s->node = tn_node_at(graph, index);
   s->index = index;
   s->out = out;
+  s->copies = copies;
   s->context = context;
   s->wanted = wanted;
   s->accumulate = accumulate;
@@ -255,6 +283,7 @@ tn_status ag_node_vjp(tn_graph *graph, uint32_t index, const ag_cotangent *out, 
     return TN_FAIL(TN_EUNSUPPORTED, "%s of %u inputs, at most %d", s->node->op->name,
                    s->node->n_inputs, AG_MAX_INPUTS);
   ag_inputs(graph, s->node, s->in);
+  for (uint32_t k = 0; k < s->node->n_inputs; ++k) s->in[k] = ag_copied(copies, index, s->in[k]);
   switch (s->node->op->id) {
   case TN_OP_where: where(s); break;
   case TN_OP_jet_outer: jet_outer(s); break;
@@ -271,6 +300,10 @@ tn_status ag_node_vjp(tn_graph *graph, uint32_t index, const ag_cotangent *out, 
     bundle_of(s, &g, &mask);
     jet_product(s, &g, mask);
     break;
+  case TN_OP_softmax:
+  case TN_OP_layer_norm:
+  case TN_OP_rstd: rowwise(s); break;
+  case TN_OP_custom: custom(s); break;
   case TN_OP_call:
     tn_graph_fail(graph, TN_ESTATE, "reverse mode through an unresolved call of a field; call "
                   "ag_resolve first");

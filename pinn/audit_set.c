@@ -4,10 +4,16 @@
  * on them. The unknowns and the single derivatives, which training never forms by themselves, are
  * resolved apart and without folding. Points are few: a replay in multiple precision keeps every
  * node.
+ *
+ * With a low format the whole set goes through ag_cast, as a step's program does. A leaf that is only
+ * read through casts to that format is stored rounded to it, which changes no bit of the program: so a
+ * replay on the stored data judges arithmetic alone.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "pinn/metrics.h"
 #include "pinn/result.h"
 #include "pinn/values.h"
 
@@ -24,13 +30,15 @@ typedef struct audit {
   size_t capacity;
 } audit;
 
-static tn_status add(audit *a, tn_value value, const char *kind, const char *x, const char *y,
-                     size_t k) {
+static tn_status add(audit *a, pn_audit_kind what, int order, tn_value value, const char *kind,
+                     const char *x, const char *y, size_t k) {
   pn_audit_set *s = &a->set;
   size_t n = s->n_outputs;
   if (n == a->capacity) {
     size_t more = 2 * n + 32;
     TN_TRY(tn_grow(&s->names, n, more, sizeof *s->names));
+    TN_TRY(tn_grow(&s->kinds, n, more, sizeof *s->kinds));
+    TN_TRY(tn_grow(&s->orders, n, more, sizeof *s->orders));
     TN_TRY(tn_grow(&a->raw, n, more, sizeof *a->raw));
     TN_TRY(tn_grow(&a->out, n, more, sizeof *a->out));
     a->capacity = more;
@@ -39,6 +47,8 @@ static tn_status add(audit *a, tn_value value, const char *kind, const char *x, 
     snprintf(s->names[n], sizeof s->names[n], "%s%s %zu", x, y, k);
   else
     snprintf(s->names[n], sizeof s->names[n], "%s%s%s", kind, x, y);
+  s->kinds[n] = what;
+  s->orders[n] = order;
   a->raw[n] = a->out[n] = value;
   s->n_outputs = n + 1;
   return TN_OK;
@@ -58,7 +68,7 @@ static tn_status add_residuals(audit *a) {
         tn_value value = {0};
         TN_TRY(pn_lower_relation(scope, &t->term->relations[r], &value));
         bool alone = t->n_sites * t->term->n_relations == 1;
-        TN_TRY(add(a, value, "", t->term->name, "", alone ? 0 : ++count));
+        TN_TRY(add(a, PN_AUDIT_RESIDUAL, -1, value, "", t->term->name, "", alone ? 0 : ++count));
       }
       TN_TRY(pn_scopes_mean(a->scopes, t->site[k]));
     }
@@ -71,13 +81,15 @@ static tn_status add_call(audit *a, uint32_t node, const pn_net *net, const tn_c
   const pn_problem *p = a->model->problem;
   char name[48];
   size_t n = 0;
+  int order = 0;
   for (size_t j = 0; j < net->n_in; ++j) {
+    order += call->power[j];
     for (unsigned k = 0; k < call->power[j] && n < 40; ++k)
       n += (size_t)snprintf(name + n, sizeof name - n, "%s%.8s", n == 0 ? "_" : "",
                             p->coordinates[net->of[j]].name);
   }
   name[n] = '\0';
-  return add(a, tn_value_at(a->model->graph, node, 0), "net ",
+  return add(a, PN_AUDIT_DERIVATIVE, order, tn_value_at(a->model->graph, node, 0), "net ",
              p->unknowns[net->unknown[call->output]].name, name, 0);
 }
 
@@ -118,7 +130,7 @@ static tn_status add_unknowns(audit *a) {
         continue;
       TN_TRY(pn_scopes_at(a->scopes, s, &scope));
       TN_TRY(pn_lower_unknown(scope, i, &value));
-      TN_TRY(add(a, value, "", p->unknowns[i].name, "", 0));
+      TN_TRY(add(a, PN_AUDIT_UNKNOWN, 0, value, "", p->unknowns[i].name, "", 0));
       break;
     }
   }
@@ -140,32 +152,58 @@ static tn_status add_loss(audit *a, size_t first, size_t last) {
     status = ag_grad(loss, m->n_blocks, leaf, gradient);
   a->set.loss = a->set.n_outputs;
   if (status == TN_OK)
-    status = add(a, loss, "", "loss", "", 0);
+    status = add(a, PN_AUDIT_LOSS, -1, loss, "", "loss", "", 0);
   a->set.first_gradient = a->set.n_outputs;
   a->set.n_gradients = m->n_blocks;
   for (size_t i = 0; status == TN_OK && i < m->n_blocks; ++i)
-    status = add(a, gradient[i], "gradient ", m->blocks[i].name, "", 0);
+    status = add(a, PN_AUDIT_GRADIENT, -1, gradient[i], "gradient ", m->blocks[i].name, "", 0);
   tn_free(&leaf);
   tn_free(&gradient);
   return status;
 }
 
-static tn_status build(audit *a) {
+static tn_status build(audit *a, const pn_audit_options *o) {
   tn_graph *graph = a->model->graph;
+  const ag_cast_policy policy = {.low = o->low, .pure = o->pure};
   const ag_resolve_options separate = {.separate = true};
   TN_TRY(add_residuals(a));
   size_t residuals = a->set.n_outputs, n_nodes = tn_graph_nodes(graph);
-  TN_TRY(ag_resolve(graph, residuals, a->raw, NULL, a->out, NULL));
+  TN_TRY(ag_resolve(graph, residuals, a->raw, NULL, a->out, &a->set.channels));
   TN_TRY(add_unknowns(a));
   TN_TRY(add_calls(a, n_nodes));
   size_t n = a->set.n_outputs - residuals;
   TN_TRY(ag_resolve(graph, n, a->raw + residuals, &separate, a->out + residuals, NULL));
   TN_TRY(add_loss(a, 0, residuals));
+  if (tn_dtype_compute(o->low) != o->low)
+    TN_TRY((o->products == 3 && !o->pure ? ag_split : ag_cast)(graph, &policy, a->set.n_outputs, a->out,
+                                                               a->out));
   return tn_compile(graph, a->set.n_outputs, a->out, &a->set.program);
 }
 
 /* ---- Bindings -----------------------------------------------------------------------------------
  * */
+
+/* The error against [exact] of these weights, on grids or points of the problem's own. */
+static tn_status measure(audit *a, const double *theta, uint64_t seed) {
+  const pn_problem *p = a->model->problem;
+  pn_metrics *metrics = NULL;
+  pn_field_error *errors = NULL;
+  bool known = false;
+  for (size_t i = 0; i < p->n_unknowns; ++i)
+    known = known || p->unknowns[i].exact != NULL;
+  if (!known)
+    return TN_OK;
+  TN_TRY(TN_NEW(p->n_unknowns, &errors));
+  tn_status status = pn_metrics_new(a->scopes, seed, NULL, &metrics);
+  if (status == TN_OK)
+    status = pn_metrics_fields(metrics, theta, errors);
+  for (size_t i = 0; status == TN_OK && i < p->n_unknowns; ++i)
+    if (errors[i].known)
+      a->set.error = fmax(a->set.error, errors[i].rel_l2); /* fmax leaves the NaN aside */
+  pn_metrics_free(&metrics);
+  tn_free(&errors);
+  return status;
+}
 
 static tn_status set_weights(audit *a, const pn_audit_options *o) {
   double *theta = NULL;
@@ -180,9 +218,45 @@ static tn_status set_weights(audit *a, const pn_audit_options *o) {
     status = pn_theta_new(a->model, &a->weights);
   if (status == TN_OK)
     status = pn_theta_set(a->model, &a->weights, theta);
+  if (status == TN_OK && o->measure)
+    status = measure(a, theta, o->seed);
   pn_saved_free(&saved);
   tn_free(&theta);
   return status;
+}
+
+/* Is this node read, and by casts to the low format alone? */
+static bool enters_by_casts(const tn_program *program, uint32_t leaf, tn_dtype low) {
+  size_t readers = 0;
+  for (size_t i = 0; i < tn_program_nodes(program); ++i) {
+    const tn_node *node = tn_program_node(program, i);
+    for (uint32_t k = 0; k < node->n_inputs; ++k) {
+      if (node->inputs[k].node != leaf)
+        continue;
+      if (node->op->id != TN_OP_cast || node->dtype != low)
+        return false;
+      ++readers;
+    }
+  }
+  for (size_t i = 0; i < tn_program_outputs(program); ++i)
+    if (tn_program_output(program, i).node == leaf)
+      return false;
+  return readers > 0;
+}
+
+static void round_leaves(audit *a, tn_dtype low) {
+  for (size_t i = 0; i < a->set.n_leaves; ++i) {
+    tn_buffer *buffer = a->set.buffers[i];
+    uint32_t node = 0;
+    if (buffer == NULL || tn_buffer_dtype(buffer) != TN_F32 ||
+        !tn_program_leaf(a->set.program, a->set.leaves[i], &node) ||
+        !enters_by_casts(a->set.program, node, low))
+      continue;
+    float *x = tn_map(buffer, TN_READ_WRITE);
+    for (size_t k = 0; k < tn_buffer_count(buffer); ++k)
+      x[k] = (float)tn_round(low, (double)x[k]);
+    tn_unmap(buffer);
+  }
 }
 
 static tn_status bind(audit *a) {
@@ -225,18 +299,22 @@ static tn_status fill(audit *a, pn_problem *problem, const pn_audit_options *o) 
   }
   a->sites->interior = points;
   TN_TRY(pn_scopes_new(a->model, a->sites, &a->scopes));
-  TN_TRY(build(a));
+  TN_TRY(build(a, o));
   const pn_draw draw = {PN_DRAW_CHECK, o->seed, 0, 0, 1};
   TN_TRY(pn_sites_draw(a->sites, &draw));
   TN_TRY(pn_feed_all(&a->feed, a->scopes, a->sites, 0, 0));
   TN_TRY(set_weights(a, o));
-  return bind(a);
+  TN_TRY(bind(a));
+  if (tn_dtype_compute(o->low) != o->low)
+    round_leaves(a, o->low);
+  return TN_OK;
 }
 
 tn_status pn_audit_new(pn_problem *problem, const pn_audit_options *options, pn_audit_set **out) {
   audit *a = NULL;
   *out = NULL;
   TN_TRY(TN_NEW(1, &a));
+  a->set.error = NAN;
   *out = &a->set;
   tn_status status = fill(a, problem, options);
   if (status != TN_OK)
@@ -250,6 +328,8 @@ void pn_audit_free(pn_audit_set **set) {
   audit *a = (audit *)*set;
   tn_program_free(&a->set.program);
   tn_free(&a->set.names);
+  tn_free(&a->set.kinds);
+  tn_free(&a->set.orders);
   tn_free(&a->set.leaves);
   tn_free(&a->set.buffers);
   tn_free(&a->set.numbers);

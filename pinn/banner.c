@@ -70,6 +70,22 @@ static void put_duration(pn_text *text, double seconds) {
     pn_putf(text, "%d min", (int)ceil(seconds / 60));
 }
 
+static bool is_low(const pn_run *run) {
+  pn_precision p;
+  return pn_training_low(run->training, &p);
+}
+
+/* Only where one word does not say it. */
+static tn_status put_precision_line(const pn_run *run, FILE *out) {
+  const pn_plan *plan = pn_training_plan(run->training);
+  const pn_precision *p = &plan->stages[0].precision;
+  pn_text text = {0};
+  if (!plan->mixed && p->low == TN_F64)
+    return TN_OK;
+  pn_put_precision(&text, run);
+  return put_text(out, "precision", &text);
+}
+
 static tn_status put_plan_line(const pn_run *run, FILE *out) {
   const pn_plan *plan = pn_training_plan(run->training);
   const pn_loss *loss = pn_training_loss(run->training);
@@ -86,7 +102,8 @@ static tn_status put_plan_line(const pn_run *run, FILE *out) {
   pn_put_plan(&text, plan);
   size_t threads = tn_pool_threads(run->pool);
   pn_putf(&text, "; cpu (%s), %zu thread%s, %s, seed %llu", tn_isa(), threads,
-          threads == 1 ? "" : "s", pn_precision_name(run->model->dtype),
+          threads == 1 ? "" : "s",
+          pn_precision_name(pn_training_plan(run->training)->stages[0].precision.low),
           (unsigned long long)run->seed);
   double seconds = costly ? INFINITY : steps * pn_training_step_seconds(run->training);
   if (run->limit > 0 && run->limit < seconds)
@@ -109,17 +126,20 @@ static void put_head(FILE *out, pn_text *line) {
 typedef struct columns {
   size_t errors, terms;
   bool rest;
+  bool scale; /* the loss scale and, behind a slash, skipped steps of the stage */
 } columns;
 
 static columns choose_columns(const pn_run *run) {
   const pn_sites *sites = pn_training_sites(run->training);
-  columns c = {0, sites->n_terms, false};
+  columns c = {0, sites->n_terms, false, false};
   for (size_t i = 0; i < run->problem->n_unknowns; ++i)
     c.errors += run->problem->unknowns[i].exact != NULL;
-  if (c.errors > 3)
-    c.errors = 3;
-  if (c.errors + c.terms > 5) {
-    c.terms = 5 - c.errors - 1;
+  c.scale = is_low(run);
+  size_t most = c.scale ? 4 : 5;
+  if (c.errors > most - 2)
+    c.errors = most - 2;
+  if (c.errors + c.terms > most) {
+    c.terms = most - c.errors - 1;
     c.rest = true;
   }
   return c;
@@ -141,6 +161,8 @@ static void put_table_head(const pn_run *run, FILE *out) {
     fprintf(out, " %8s", head);
     ++shown;
   }
+  if (c.scale)
+    fprintf(out, " %8s", "scale");
   fprintf(out, "  left\n");
 }
 
@@ -164,6 +186,7 @@ tn_status pn_banner_start(pn_run *run, FILE *out) {
   TN_TRY(put_scales(run, out));
   if (run->checked != NULL)
     put_wrapped(out, "checked", LABEL, run->checked);
+  TN_TRY(put_precision_line(run, out));
   TN_TRY(put_plan_line(run, out));
   if (run->resumed) {
     char step[32];
@@ -203,6 +226,19 @@ static void put_left(FILE *out, double seconds) {
   fprintf(out, " %5s\n", text);
 }
 
+/* "2^16", "2^14/2". */
+static void put_scale(FILE *out, const pn_progress *g) {
+  char text[32] = "";
+  int exponent = 0;
+  if (!isnan(g->loss_scale)) {
+    (void)frexp(g->loss_scale, &exponent);
+    int n = snprintf(text, sizeof text, "2^%d", exponent - 1);
+    if (g->skips)
+      snprintf(text + n, sizeof text - (size_t)n, "/%zu", g->skips);
+  }
+  fprintf(out, " %8.8s", text);
+}
+
 tn_status pn_banner_progress(pn_run *run, const pn_progress *g, FILE *out) {
   if (out == NULL || !wanted(run, g))
     return TN_OK;
@@ -227,6 +263,8 @@ tn_status pn_banner_progress(pn_run *run, const pn_progress *g, FILE *out) {
     fprintf(out, " %8s", isnan(g->errors[i]) ? "" : pn_brief(g->errors[i], brief));
     ++shown;
   }
+  if (c.scale)
+    put_scale(out, g);
   put_left(out, g->seconds_left);
   fflush(out);
   return TN_OK;
@@ -254,8 +292,8 @@ static tn_status put_fresh(const pn_run *run, FILE *out) {
   pn_text text = {0};
   char brief[24];
   for (size_t m = 0; m < r->n_terms; ++m) {
-    pn_putf(&text, "%s%s %s", m > 0 ? ",  " : "",
-            pn_training_checked(run->training, m)->name, pn_brief(r->terms[m].relative, brief));
+    pn_putf(&text, "%s%s %s", m > 0 ? ",  " : "", pn_training_checked(run->training, m)->name,
+            pn_brief(r->terms[m].relative, brief));
   }
   pn_put(&text, "  (relative)");
   return r->n_terms > 0 ? put_text(out, "fresh pts", &text) : TN_OK;
@@ -318,6 +356,12 @@ tn_status pn_banner_end(pn_run *run, FILE *out) {
     put_wrapped(out, head, indent, text.text != NULL ? text.text : "");
     pn_text_free(&text);
   }
+  pn_put_low(&text, run);
+  if (text.n > 0)
+    TN_TRY(put_text(out, "precision", &text));
+  pn_put_advice(&text, run);
+  if (text.n > 0)
+    TN_TRY(put_text(out, "advice", &text));
   TN_TRY(put_note(run, out));
   pn_putf(&text, "%s: result.h5 summary.json report.html    %d s, %d MiB", run->folder,
           (int)ceil(run->seconds), (int)ceil(pn_peak_mib()));

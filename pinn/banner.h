@@ -34,15 +34,22 @@ const char *pn_brief(double x, char text[24]);
 const char *pn_threshold(double x, char text[24]); /* the same without ".0": "1e-3" */
 /* "12 345" */
 const char *pn_grouped(size_t n, char text[32]);
-/* "float64" */
-const char *pn_precision_name(tn_dtype dtype);
+/* How a run computes and keeps its numbers, with the loss scale and the scales of channels if it has any. */
+void pn_put_precision(pn_text *text, const pn_run *run);
+/* What became of the low formats: share of products, loss scale, overflows, lost updates. Lines joined by '\n'; "" if
+ * the run had none. */
+void pn_put_low(pn_text *text, const pn_run *run);
+/* "float16 products carried u to 1.1e-3; rounding alone leaves 4e-4": at the end of such a run. */
+void pn_put_advice(pn_text *text, const pn_run *run);
 /* "x = 0.004, t = 0.41": the coordinates that are numbers. */
 void pn_put_place(pn_text *text, const pn_problem *problem, const double *point);
 /* "u(x, t)   mlp 2-32x4-1, tanh, 3 297 weights". */
 void pn_put_network(pn_text *text, const pn_model *model, const pn_net *net);
 /* "u, u_x, u_t - 0.0031831*u_xx (3 channels)", a group each. */
 void pn_put_channels(pn_text *text, const pn_model *model, const ag_resolve_report *report);
-/* "adam 500, lbfgs 10 000". */
+/* One channel of a field by its label in reports: "u_xx". */
+void pn_put_channel(pn_text *text, const pn_model *model, const char *field, const char *label);
+/* "adam 500, lbfgs 10 000"; with the formats where stages differ in them. */
 void pn_put_plan(pn_text *text, const pn_plan *plan);
 /* Is the outcome "converged", and the lines that say why: "u: relative L2 4.2e-4 <= 1e-3, max
  * 9.7e-3 at x = ..." joined by '\n'. */

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "pinn/objective_inside.h"
+#include "pinn/vector.h"
 
 /* ---- Order of terms -------------------------------------------------------------------------- */
 
@@ -50,9 +51,9 @@ static tn_status add_row(pn_loss *l, size_t m, size_t r, size_t site) {
   row->r = r;
   row->site = site;
   TN_TRY(pn_scopes_at(l->scopes, site, &scope));
-  TN_TRY(pn_lower_relation(scope, &term->relations[r], &row->value));
+  TN_TRY(pn_lower_relation(scope, &term->relations[r], &row->raw_value));
   if (term->weight)
-    TN_TRY(pn_lower(scope, term->weight, &row->weight));
+    TN_TRY(pn_lower(scope, term->weight, &row->raw_weight));
   return pn_scopes_mean(l->scopes, site);
 }
 
@@ -68,31 +69,44 @@ static tn_status lower_rows(pn_loss *l) {
 }
 
 /* Residuals and weight expressions without calls of fields. */
-static tn_status resolve_rows(pn_loss *l) {
-  tn_value *roots = NULL, *plain = NULL;
+tn_status pn_loss_resolve(pn_loss *l, bool scaled, tn_value **values, ag_resolve_report *report) {
+  const ag_resolve_options options = {.scale = pn_loss_exponent, .scale_context = l};
+  tn_value *roots = NULL;
   size_t n = 0;
   TN_TRY(TN_NEW(2 * l->n_rows, &roots));
-  tn_status status = TN_NEW(2 * l->n_rows, &plain);
+  tn_status status = TN_NEW(2 * l->n_rows, values);
   for (size_t i = 0; i < l->n_rows; ++i) {
-    roots[n++] = l->rows[i].value;
-    if (l->rows[i].weight.graph)
-      roots[n++] = l->rows[i].weight;
+    roots[n++] = l->rows[i].raw_value;
+    if (l->rows[i].raw_weight.graph)
+      roots[n++] = l->rows[i].raw_weight;
   }
   if (status == TN_OK)
-    status = ag_resolve(l->model->graph, n, roots, NULL, plain, &l->channels);
+    status = ag_resolve(l->model->graph, n, roots, scaled ? &options : NULL, roots, report);
   n = 0;
   for (size_t i = 0; status == TN_OK && i < l->n_rows; ++i) {
-    l->rows[i].value = plain[n++];
-    if (l->rows[i].weight.graph)
-      l->rows[i].weight = plain[n++];
+    (*values)[2 * i] = roots[n++];
+    if (l->rows[i].raw_weight.graph)
+      (*values)[2 * i + 1] = roots[n++];
   }
   tn_free(&roots);
+  return status;
+}
+
+static tn_status resolve_rows(pn_loss *l) {
+  tn_value *plain = NULL;
+  tn_status status = pn_loss_resolve(l, l->n_channels > 0, &plain, &l->channels);
+  for (size_t i = 0; status == TN_OK && i < l->n_rows; ++i) {
+    l->rows[i].value = plain[2 * i];
+    l->rows[i].weight = plain[2 * i + 1];
+  }
   tn_free(&plain);
   return status;
 }
 
 static tn_status make_scalars(pn_loss *l) {
   tn_graph *graph = l->model->graph;
+  if (pn_precision_scales(&l->precision))
+    l->loss_scale = tn_scalar(graph, "loss scale", TN_F64, 1);
   for (size_t m = 0; m < l->n_terms; ++m) {
     pn_loss_term *term = &l->terms[m];
     const pn_term *t = l->sites->terms[m].term;
@@ -114,6 +128,9 @@ static tn_value plus(tn_value a, tn_value b) { return a.graph ? tn_add(a, b) : b
 /* S_m and L; loss stays the error value if there are no rows. */
 static tn_status build_sums(pn_loss *l) {
   tn_graph *graph = l->model->graph;
+  l->loss = (tn_value){0};
+  for (size_t m = 0; m < l->n_terms; ++m)
+    l->terms[m].sum = (tn_value){0};
   for (size_t i = 0; i < l->n_rows; ++i) {
     pn_row *row = &l->rows[i];
     pn_loss_term *term = &l->terms[row->m];
@@ -175,12 +192,17 @@ static tn_status compile_loss(pn_loss *l) {
     outputs[1 + m] = l->terms[m].sum;
   for (size_t b = 0; status == TN_OK && b < n_blocks; ++b)
     leaves[b] = l->model->blocks[b].leaf;
+  tn_value scaled = l->loss_scale.graph ? tn_mul(l->loss, l->loss_scale) : l->loss;
   if (status == TN_OK)
-    status = ag_grad(l->loss, n_blocks, leaves, &outputs[1 + l->n_terms]);
+    status = ag_grad(scaled, n_blocks, leaves, &outputs[1 + l->n_terms]);
+  if (status == TN_OK)
+    status = pn_loss_cast(l, n, outputs);
   if (status == TN_OK)
     status = pn_slot_new(l, n, outputs, &l->gradient);
   if (status == TN_OK)
     status = pn_slot_new(l, 1 + l->n_terms, outputs, &l->value);
+  if (status == TN_OK)
+    status = pn_loss_find_products(l);
   tn_free(&outputs);
   tn_free(&leaves);
   return status;
@@ -198,6 +220,20 @@ static tn_status build(pn_loss *l) {
   TN_TRY(resolve_rows(l));
   TN_TRY(build_sums(l));
   TN_TRY(pn_theta_new(l->model, &l->theta));
+  return compile_loss(l);
+}
+
+static void free_programs(pn_loss *l) {
+  pn_slot_free(&l->gradient);
+  pn_slot_free(&l->value);
+  pn_loss_rows_free(l);
+  pn_qr_free(l);
+}
+
+tn_status pn_loss_rebuild(pn_loss *l) {
+  free_programs(l);
+  TN_TRY(resolve_rows(l));
+  TN_TRY(build_sums(l));
   return compile_loss(l);
 }
 
@@ -222,13 +258,12 @@ static tn_status read_loss(pn_loss *l, tn_exec *exec, double *loss) {
 tn_status pn_loss_one(pn_objective *f, const double *theta, double *loss) {
   pn_loss *l = f->context;
   TN_TRY(pn_loss_run(l, &l->value, theta));
+  l->done.low += l->value_work.low;
+  l->done.total += l->value_work.total;
   return read_loss(l, l->value.exec, loss);
 }
 
-static tn_status slot_gradient(pn_objective *f, const double *theta, double *loss,
-                               double *gradient) {
-  pn_loss *l = f->context;
-  TN_TRY(pn_loss_run(l, &l->gradient, theta));
+tn_status pn_loss_read_gradient(pn_loss *l, double *loss, double *gradient) {
   TN_TRY(read_loss(l, l->gradient.exec, loss));
   for (size_t b = 0; b < l->model->n_blocks; ++b) {
     const pn_block *block = &l->model->blocks[b];
@@ -236,6 +271,15 @@ static tn_status slot_gradient(pn_objective *f, const double *theta, double *los
         tn_exec_read(l->gradient.exec, 1 + l->n_terms + b, block->count, gradient + block->offset));
   }
   return TN_OK;
+}
+
+static tn_status slot_gradient(pn_objective *f, const double *theta, double *loss,
+                               double *gradient) {
+  pn_loss *l = f->context;
+  TN_TRY(pn_loss_run(l, &l->gradient, theta));
+  l->done.low += l->gradient_work.low;
+  l->done.total += l->gradient_work.total;
+  return pn_loss_read_gradient(l, loss, gradient);
 }
 
 /* d(factor_m S_m)/d(block b) for all m and b, as outputs in this order. */
@@ -246,10 +290,14 @@ static tn_status build_term_gradients(pn_loss *l, tn_value *outputs) {
   for (size_t b = 0; b < n_blocks; ++b)
     leaves[b] = l->model->blocks[b].leaf;
   tn_status status = TN_OK;
-  for (size_t m = 0; m < l->n_terms && status == TN_OK; ++m)
-    status = ag_grad(tn_mul(l->terms[m].sum, l->terms[m].factor), n_blocks, leaves, outputs + m * n_blocks);
+  for (size_t m = 0; m < l->n_terms && status == TN_OK; ++m) {
+    tn_value own = tn_mul(l->terms[m].sum, l->terms[m].factor);
+    if (l->loss_scale.graph)
+      own = tn_mul(own, l->loss_scale);
+    status = ag_grad(own, n_blocks, leaves, outputs + m * n_blocks);
+  }
   tn_free(&leaves);
-  return status;
+  return status == TN_OK ? pn_loss_cast(l, l->n_terms * n_blocks, outputs) : status;
 }
 
 static tn_status read_term_gradients(const pn_loss *l, tn_exec *exec, double *gradients) {
@@ -261,6 +309,22 @@ static tn_status read_term_gradients(const pn_loss *l, tn_exec *exec, double *gr
                           gradients + m * l->model->n_theta + block->offset));
     }
   return TN_OK;
+}
+
+/* The largest scale that no term overflows at is not known: from that of the scaler down. */
+static tn_status run_term_gradients(pn_loss *l, const pn_program *slot, const double *theta,
+                                    double *gradients) {
+  const size_t n = l->n_terms * l->model->n_theta;
+  for (double scale = l->scaler ? l->scaler->scale : 1;; scale /= 2) {
+    TN_TRY(pn_loss_set_scale_of(l, slot->exec, scale));
+    TN_TRY(pn_loss_run(l, slot, theta));
+    TN_TRY(read_term_gradients(l, slot->exec, gradients));
+    bool finite = pn_all_finite(n, gradients);
+    for (size_t i = 0; i < n; ++i)
+      gradients[i] /= scale;
+    if (finite || !l->scaler || scale <= l->scaler->options.least)
+      return TN_OK;
+  }
 }
 
 /* One pass over the points for all terms. It is wanted once a stage, and its sums take n_terms times the memory
@@ -280,9 +344,7 @@ static tn_status slot_terms(pn_objective *f, const double *theta, double *sums, 
   if (status == TN_OK)
     status = pn_slot_new(l, n, outputs, &slot);
   if (status == TN_OK)
-    status = pn_loss_run(l, &slot, theta);
-  if (status == TN_OK)
-    status = read_term_gradients(l, slot.exec, gradients);
+    status = run_term_gradients(l, &slot, theta, gradients);
   pn_slot_free(&slot);
   tn_free(&outputs);
   return status;
@@ -305,16 +367,31 @@ static void fill_objective(pn_loss *l) {
                                 .qt = pn_loss_qt,
                                 .second = pn_loss_second,
                                 .losses = pn_loss_losses};
+  if (!pn_precision_low(&l->precision))
+    return;
+  l->objective.gradient = pn_loss_gradient;
+  l->objective.losses = NULL; /* one after another, with the bits of `loss` */
 }
 
 tn_status pn_loss_new(pn_scopes *scopes, tn_pool *pool, pn_loss **out) {
+  pn_precision own;
+  TN_TRY(pn_precision_of_dtype(pn_scopes_model(scopes)->dtype, &own));
+  return pn_loss_new_in(scopes, pool, &own, out);
+}
+
+tn_status pn_loss_new_in(pn_scopes *scopes, tn_pool *pool, const pn_precision *precision,
+                         pn_loss **out) {
   *out = NULL;
+  if (precision->model != pn_scopes_model(scopes)->dtype)
+    return TN_FAIL(TN_EDTYPE, "a loss on a model of %s: the model is of %s",
+                   tn_dtype_name(precision->model), tn_dtype_name(pn_scopes_model(scopes)->dtype));
   pn_loss *l = NULL;
   TN_TRY(TN_NEW(1, &l));
   l->scopes = scopes;
   l->model = pn_scopes_model(scopes);
   l->sites = pn_scopes_sites(scopes);
   l->pool = pool;
+  l->precision = *precision;
   l->n_terms = l->sites->n_terms;
   tn_status status = build(l);
   fill_objective(l);
@@ -328,10 +405,10 @@ void pn_loss_free(pn_loss **loss) {
   pn_loss *l = *loss;
   if (!l)
     return;
-  pn_slot_free(&l->gradient);
-  pn_slot_free(&l->value);
-  pn_loss_rows_free(l);
-  pn_qr_free(l);
+  free_programs(l);
+  pn_products_free(&l->gradient_products);
+  pn_products_free(&l->value_products);
+  tn_free(&l->channel);
   pn_feed_clear(&l->feed);
   pn_theta_free(l->model, &l->theta);
   for (size_t m = 0; l->terms && m < l->n_terms; ++m) {
@@ -381,6 +458,7 @@ tn_status pn_loss_bind_batch(pn_loss *l, size_t batch, size_t step) {
     if (slots[i]->exec)
       TN_TRY(pn_loss_hand_over(l, slots[i]->exec));
   l->bound = true;
+  pn_loss_update_work(l);
   return pn_qr_bind(l);
 }
 

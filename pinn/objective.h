@@ -12,6 +12,8 @@
 #include "pinn/model.h"
 #include "pinn/opt.h"
 #include "pinn/points.h"
+#include "pinn/precision.h"
+#include "pinn/scaler.h"
 
 /* ---- Scopes and their points (scopes.c) ------------------------------------------------------ */
 
@@ -75,6 +77,10 @@ typedef struct pn_loss pn_loss;
  * model's unknown_scale is read at every pn_loss_bind, which must come before the first
  * evaluation. */
 tn_status pn_loss_new(pn_scopes *scopes, tn_pool *pool, pn_loss **out) TN_MUST_USE;
+/* The same in a precision whose `model` is the model's dtype. Low formats: the loss, its gradient and the gradients
+ * of its terms are cast (ag_cast); all other slots stay in the model's dtype, and those of rows are refused. */
+tn_status pn_loss_new_in(pn_scopes *scopes, tn_pool *pool, const pn_precision *precision,
+                         pn_loss **out) TN_MUST_USE;
 void pn_loss_free(pn_loss **loss);
 /* The optimizers' view; borrowed. Terms are those of sites->terms, in that order. Slots: loss,
  * gradient, terms, residual, jvp, vjp. */
@@ -109,6 +115,44 @@ tn_status pn_loss_sizes(pn_loss *loss, const double *theta, size_t site, const p
 /* After a loss that is not finite: an error of code TN_ENONFINITE whose text names the residual,
  * the sub-expression, the point and the step. TN_OK if nothing non-finite is found. */
 tn_status pn_objective_explain(pn_loss *loss, const double *theta, size_t step) TN_MUST_USE;
+
+/* ---- Low precision (objective_low.c) --------------------------------------------------------- */
+
+const pn_precision *pn_loss_precision(const pn_loss *loss);
+/* Gradients are scaled by it from now on: by begin, backward, reduce, unscale and look, or, while it is frozen, by
+ * pn_scaler_closure; then a gradient that is not finite comes with an infinite loss. NULL: no scale. Borrowed. */
+void pn_loss_use_scaler(pn_loss *loss, pn_scaler *scaler);
+/* Freezes the scaler at 2^-10 of the largest power of two with a finite gradient at theta; at its least scale if
+ * there is none. */
+tn_status pn_loss_freeze(pn_loss *loss, const double *theta, pn_scaler *scaler) TN_MUST_USE;
+/* Counts the FLOPs in matrix products of all losses and gradients from now on, and of those on numbers of a low format
+ * (0 before). */
+tn_status pn_loss_count_work(pn_loss *loss) TN_MUST_USE;
+void pn_loss_work(const pn_loss *loss, double *low, double *total);
+/* Entries of the last gradient that are exactly zero, of n; for messages about underflow. */
+size_t pn_loss_zeros(const pn_loss *loss);
+
+/* ---- Channel scales (objective_channels.c) ------------------------------------------------------ */
+
+/* A derivative of a network as products carry it: 2^-exponent times its value. */
+typedef struct pn_channel {
+  const char *field; /* of the model */
+  char label[96];    /* as in reports: "xx", "t - c0*xx" */
+  int exponent;
+  double largest;   /* |value| in hidden layers when last measured; 0: never */
+  size_t overflows; /* times that it was too large for the low format */
+} pn_channel;
+/* Measures the channels at theta on at most `points` points of each site (0: all), in the model's dtype and
+ * without scales; *over: one of them exceeds the low format as it is scaled now; counted if `count`. */
+tn_status pn_loss_measure(pn_loss *loss, const double *theta, size_t points, bool count,
+                          bool *over) TN_MUST_USE;
+/* Chooses exponents that bring the largest |value| to 2^5 / `margin` and builds the programs anew if one has
+ * changed. margin >= 1. Points stay bound; what executors held is lost. */
+tn_status pn_loss_rescale(pn_loss *loss, double margin) TN_MUST_USE;
+/* n = 0 before the first measurement. */
+const pn_channel *pn_loss_channel_list(const pn_loss *loss, size_t *n);
+/* The exponents and counts as a checkpoint sees them; restoring builds the programs anew. */
+tn_status pn_loss_visit_channels(pn_loss *loss, pn_state_visitor *visitor) TN_MUST_USE;
 
 /* ---- Scales (scale.c) ------------------------------------------------------------------------ */
 

@@ -6,11 +6,12 @@
 
 typedef struct pn_row { /* one relation at one site */
   size_t m, r, site;
-  size_t n;        /* residuals bound now: points, or 1 */
-  bool batched;    /* has a value a point */
-  tn_value value;  /* F, resolved */
-  tn_value weight; /* W; graph NULL: 1 */
-  tn_value scaled; /* F / s */
+  size_t n;                       /* residuals bound now: points, or 1 */
+  bool batched;                   /* has a value a point */
+  tn_value raw_value, raw_weight; /* F and W with calls of fields; W: graph NULL: 1 */
+  tn_value value;                 /* F, resolved */
+  tn_value weight;                /* W; graph NULL: 1 */
+  tn_value scaled;                /* F / s */
 } pn_row;
 
 typedef struct pn_loss_term {
@@ -32,6 +33,20 @@ typedef struct pn_program {
 enum { PN_PROGRAMS = 8 }; /* of a loss, without those of the rows */
 
 typedef struct pn_qr pn_qr; /* objective_qr.c: rows of J and their factorisation */
+
+/* objective_low.c */
+typedef struct pn_work { /* FLOPs in matrix products */
+  double low, total;
+} pn_work;
+typedef struct pn_product {
+  tn_axis axis; /* of the points; 0: none */
+  double flops; /* a point */
+  bool low;     /* what is multiplied is of a low format */
+} pn_product;
+typedef struct pn_products { /* of a program */
+  size_t n;
+  pn_product *list; /* owned */
+} pn_products;
 
 struct pn_loss {
   pn_scopes *scopes; /* borrowed, as the next three */
@@ -59,6 +74,16 @@ struct pn_loss {
   pn_weights_buffer v;
   pn_weights_buffer *set; /* [PN_SETS] thetas of `several` */
   pn_qr *qr;
+  pn_precision precision;
+  tn_value loss_scale; /* S: a run-time number, f64; graph NULL: not in the programs */
+  pn_scaler *scaler;   /* borrowed; NULL: S = 1 */
+  bool counts;         /* work */
+  pn_products gradient_products, value_products; /* none unless it counts */
+  pn_work gradient_work, value_work;             /* a run, at the points bound now */
+  pn_work done;                                  /* so far */
+  size_t zeros;                                  /* of the last gradient */
+  size_t n_channels;
+  pn_channel *channel;
 };
 
 /* Copies of the loss in the program of several losses. */
@@ -70,6 +95,28 @@ void pn_slot_free(pn_program *slot);
 /* Binds theta, points and numbers of the present points to an executor. */
 tn_status pn_loss_hand_over(pn_loss *l, tn_exec *exec) TN_MUST_USE;
 tn_status pn_loss_one(pn_objective *f, const double *theta, double *loss) TN_MUST_USE;
+/* Residuals, sums and programs again, with the channel scales of l->channel. */
+tn_status pn_loss_rebuild(pn_loss *l) TN_MUST_USE;
+/* Roots without calls of fields: *values[2 i] and [2 i + 1] of row i (graph NULL: no weight); tn_free. scaled: with
+ * the channel scales. */
+tn_status pn_loss_resolve(pn_loss *l, bool scaled, tn_value **values,
+                          ag_resolve_report *report) TN_MUST_USE;
+/* L, S and gradient of the last run of the gradient's program, as they are (times S). */
+tn_status pn_loss_read_gradient(pn_loss *l, double *loss, double *gradient) TN_MUST_USE;
+
+/* objective_low.c: casts outputs by the precision; in place. The gradient by its scaler. */
+tn_status pn_loss_cast(const pn_loss *l, size_t n, tn_value *outputs) TN_MUST_USE;
+tn_status pn_loss_set_scale_of(pn_loss *l, tn_exec *exec, double scale) TN_MUST_USE;
+tn_status pn_loss_gradient(pn_objective *f, const double *theta, double *loss, double *gradient);
+/* The matrix products of a program, and the work of one run of it at the points bound now. */
+tn_status pn_products_new(const tn_program *program, pn_products *out) TN_MUST_USE;
+void pn_products_free(pn_products *products);
+pn_work pn_loss_work_of(const pn_loss *l, const pn_products *products);
+/* Both for the programs of loss and gradient, if work is counted. */
+tn_status pn_loss_find_products(pn_loss *l) TN_MUST_USE;
+void pn_loss_update_work(pn_loss *l);
+/* ag_resolve_options.scale; context: the loss. */
+int pn_loss_exponent(void *context, const char *field, const char *label);
 
 /* Slots of objective_rows.c. */
 tn_status pn_loss_residual(pn_objective *f, const double *theta, double *r);

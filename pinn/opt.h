@@ -94,10 +94,15 @@ tn_status pn_objective_losses(pn_objective *f, size_t count, const double *theta
 
 /* ---- What the loop tells an optimizer, and what it hears ------------------------------------- */
 
+typedef struct pn_scaler pn_scaler; /* scaler.h */
+
 typedef struct pn_opt_context {
   tn_pool *pool; /* borrowed; NULL: one thread. The bits do not depend on it */
   uint64_t seed; /* for methods that draw numbers */
   double rate;   /* learning rate of this step, after the schedule; PN_OPT_RATE methods read it */
+  /* The loss scale that the objective's gradient has gone through, or NULL. A method that reads it asks for leave
+   * to clip and to step; the loop updates it afterwards. Others need it frozen. */
+  pn_scaler *scaler;
 } pn_opt_context;
 
 typedef struct pn_step_report {

@@ -1,5 +1,6 @@
 /* opt_adam.c: Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019).
  *
+ *   g_i <- min(max(g_i, -clip_value), clip_value)                 if clip_value > 0
  *   g <- g min(1, clip / |g|)                                     if clip > 0
  *   m <- beta1 m + (1 - beta1) g,      v <- beta2 v + (1 - beta2) g^2
  *   theta <- theta - rate (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
@@ -15,9 +16,11 @@
  * State: m and v, 2 n words in f64 whatever the model's dtype, since both sum small terms. One
  * gradient a step, 12 n FLOP. A loss or gradient that is not finite changes nothing, m and v
  * included, and is reported; after 40 such steps in a row (a loss scale of 2^40 halved to 1) the
- * method gives up.
+ * method gives up. Under a loss scale the gradient arrives unscaled, so both limits mean the same with and without
+ * one; the scaler is asked before clipping and stepping, which finds a wrong order at once.
  */
 #include "pinn/opt.h"
+#include "pinn/scaler.h"
 #include "pinn/vector.h"
 
 #include <math.h>
@@ -25,7 +28,7 @@
 enum { NONFINITE_MOST = 40 };
 
 typedef struct {
-  double beta1, beta2, eps, decay, clip;
+  double beta1, beta2, eps, decay, clip, clip_value;
   double power1, power2; /* beta1^t, beta2^t after t steps */
   size_t nonfinite;      /* steps in a row without finite numbers */
   double *m, *v;         /* n, owned */
@@ -43,6 +46,9 @@ static tn_status start(adam *a, const char *method, size_t n) {
     return TN_FAIL(TN_ERANGE, "%s: decay = %g is not 0 or a positive number", method, a->decay);
   if (!(a->clip >= 0 && a->clip < INFINITY))
     return TN_FAIL(TN_ERANGE, "%s: clip = %g is not 0 (off) or a positive number", method, a->clip);
+  if (!(a->clip_value >= 0 && a->clip_value < INFINITY))
+    return TN_FAIL(TN_ERANGE, "%s: clip_value = %g is not 0 (off) or a positive number", method,
+                   a->clip_value);
   a->power1 = a->power2 = 1;
   TN_TRY(TN_NEW(n, &a->m));
   TN_TRY(TN_NEW(n, &a->v));
@@ -75,6 +81,19 @@ static void move(adam *a, size_t n, double *theta, double rate, double shrink) {
   }
 }
 
+/* First each entry, then the whole vector. norm: |g|. */
+static tn_status clip(const adam *a, pn_scaler *scaler, size_t n, double norm) {
+  if (scaler && (a->clip > 0 || a->clip_value > 0))
+    TN_TRY(pn_scaler_clip(scaler));
+  for (size_t i = 0; a->clip_value > 0 && i < n; ++i)
+    a->g[i] = fmin(fmax(a->g[i], -a->clip_value), a->clip_value);
+  if (a->clip_value > 0 && a->clip > 0)
+    norm = pn_norm(n, a->g);
+  if (a->clip > 0 && norm > a->clip)
+    pn_scale(n, a->clip / norm, a->g);
+  return TN_OK;
+}
+
 static tn_status take(adam *a, const pn_opt_context *context, pn_objective *f, size_t n,
                       double *theta, bool decoupled, pn_step_report *report) {
   double loss = NAN;
@@ -82,7 +101,12 @@ static tn_status take(adam *a, const pn_opt_context *context, pn_objective *f, s
   TN_TRY(pn_objective_gradient(f, theta, &loss, a->g));
   report->loss_before = loss;
   report->gradient_norm = pn_norm(n, a->g);
-  if (!isfinite(loss) || !isfinite(report->gradient_norm)) {
+  bool finite = isfinite(loss) && isfinite(report->gradient_norm);
+  if (finite)
+    TN_TRY(clip(a, context->scaler, n, report->gradient_norm));
+  if (context->scaler)
+    TN_TRY(pn_scaler_step(context->scaler, &finite));
+  if (!finite) {
     report->nonfinite = true;
     if (a->nonfinite < NONFINITE_MOST)
       a->nonfinite += 1;
@@ -92,8 +116,6 @@ static tn_status take(adam *a, const pn_opt_context *context, pn_objective *f, s
   if (!(context->rate >= 0 && context->rate < INFINITY))
     return TN_FAIL(TN_ERANGE, "learning rate %g is not 0 or a positive number", context->rate);
   a->nonfinite = 0;
-  if (a->clip > 0 && report->gradient_norm > a->clip)
-    pn_scale(n, a->clip / report->gradient_norm, a->g);
   if (!decoupled && a->decay > 0)
     pn_axpy(n, a->decay, theta, a->g);
   move(a, n, theta, context->rate, decoupled ? context->rate * a->decay : 0);
@@ -137,8 +159,9 @@ static void done(void *state) {
 #define MOMENTS                                                                                    \
   {"beta1", offsetof(adam, beta1), PN_OPTION_REAL, 0.9, "memory of the gradient, in [0, 1)"},      \
       {"beta2", offsetof(adam, beta2), PN_OPTION_REAL, 0.999, "memory of its square, in [0, 1)"},  \
-      {"eps", offsetof(adam, eps), PN_OPTION_REAL, 1e-8, "floor of the gradient size, > 0"}, {     \
-    "clip", offsetof(adam, clip), PN_OPTION_REAL, 0, "longest gradient vector; 0: any"             \
+      {"eps", offsetof(adam, eps), PN_OPTION_REAL, 1e-8, "floor of the gradient size, > 0"},       \
+      {"clip", offsetof(adam, clip), PN_OPTION_REAL, 0, "longest gradient vector; 0: any"}, {      \
+    "clip_value", offsetof(adam, clip_value), PN_OPTION_REAL, 0, "largest entry of it; 0: any"     \
   }
 
 static const pn_option options_adam[] = {

@@ -15,6 +15,10 @@ TN_API const char *pn_version(void);      /* "0.1.0" */
 TN_API const char *pn_blas_name(void);    /* with version and target; factorisations use it */
 TN_API const char *pn_hdf5_version(void); /* of the library in use, "1.10.8" */
 
+/* Number formats: f64, f32, tf32, bf16, f16, or float64, float32, bfloat16, float16. TN_EINPUT lists them. */
+TN_API tn_status pn_precision_dtype(const char *name, tn_dtype *out) TN_MUST_USE;
+TN_API const char *pn_precision_name(tn_dtype dtype); /* "float64", "bfloat16", "tf32" */
+
 /* ---- Problem files -------------------------------------------------------------------------------- */
 
 typedef struct pn_problem pn_problem;
@@ -55,6 +59,10 @@ typedef struct pn_solve_options {
   double save_seconds; /* between two writes of result.h5; 0: 30 */
   bool unchecked;      /* train although pinn check finds an error */
   const char *command; /* the command line, for the report; NULL */
+  /* The relative L2 error that rounding leaves, for a saved result whose last low stage has this format; NaN: not
+   * known. NULL: not asked. Called once, at the end of a run with a low format. */
+  double (*floor)(void *context, const char *result, tn_dtype low, bool pure, unsigned products);
+  void *floor_context;
 } pn_solve_options;
 
 typedef enum pn_outcome { /* exit status of pinn solve */
@@ -96,7 +104,8 @@ TN_API tn_status pn_peak_gemm(tn_dtype dtype, size_t n, size_t threads, double s
 typedef struct pn_step pn_step;
 typedef struct pn_step_options {
   bool dtype_given; /* else the file's */
-  tn_dtype dtype;
+  tn_dtype dtype;   /* f64, f32; tf32, bf16, f16: of matrix products, all else f32 */
+  unsigned products; /* of low formats: 3 for one, as for line searches; 0, 1: one */
   uint64_t seed;
 } pn_step_options;
 TN_API tn_status pn_step_new(pn_problem *problem, tn_pool *pool, const pn_step_options *options,
@@ -106,7 +115,9 @@ TN_API void pn_step_free(pn_step **step);
 TN_API tn_status pn_step_run(pn_step *step, double *loss, double *gradient) TN_MUST_USE;
 TN_API double *pn_step_theta(pn_step *step, size_t *n);
 TN_API size_t pn_step_points(const pn_step *step); /* of all equations and conditions */
-TN_API tn_dtype pn_step_dtype(const pn_step *step);
+TN_API tn_dtype pn_step_dtype(const pn_step *step);     /* of its numbers */
+TN_API tn_dtype pn_step_precision(const pn_step *step); /* of what its matrix products multiply */
+TN_API double pn_step_low_share(const pn_step *step);   /* of its FLOPs in matrix products, on a low format */
 TN_API double pn_step_flops(const pn_step *step);  /* in matrix products, a step */
 TN_API size_t pn_step_bytes(const pn_step *step);  /* storage of its programs */
 /* What derivatives were planned into. */
@@ -135,26 +146,118 @@ TN_API tn_status pn_roofline_svg(const char *title, double peak, size_t n_roofs,
 /* The step program of a problem with its bindings, for audits in validate/: outputs are, by name, the
  * unknowns, every derivative of a network that the equations use ("net u_xx"), every residual, the loss (sum
  * over terms of the mean squared residual), and its gradient by each block of weights. */
+typedef enum pn_audit_kind {
+  PN_AUDIT_UNKNOWN,
+  PN_AUDIT_DERIVATIVE, /* of a network by itself */
+  PN_AUDIT_RESIDUAL,
+  PN_AUDIT_LOSS,
+  PN_AUDIT_GRADIENT
+} pn_audit_kind;
 typedef struct pn_audit_set {
   tn_program *program;
   size_t n_outputs;
   char (*names)[96];
+  pn_audit_kind *kinds;  /* one an output */
+  int *orders;           /* of derivatives of an unknown or a network; -1: has none */
   size_t n_leaves;
   tn_value *leaves;      /* blocks of weights first, then inputs and scalars */
   tn_buffer **buffers;   /* bound to them; NULL: a scalar, set to number */
   double *numbers;
   size_t loss;           /* index of the loss among the outputs */
   size_t first_gradient, n_gradients; /* output first_gradient + i belongs to leaves[i] */
+  ag_resolve_report channels; /* of the residuals, as they are trained */
+  double error; /* relative L2 error of the worst unknown in [exact]; NaN if not measured or none is there */
 } pn_audit_set;
 typedef struct pn_audit_options {
   const char *weights;  /* result.h5 or NULL: fresh weights */
-  tn_dtype dtype;
+  tn_dtype dtype;       /* f64 or f32; of the model */
+  tn_dtype low;         /* tf32, bf16, f16: the program with ag_cast to it, dtype f32; f64 (0): none */
+  bool pure;            /* with low: every number */
+  unsigned products;    /* with low: 3: three products for one (ag_split); else one */
+  bool measure;         /* fill `error` */
   size_t points;        /* of each set; 0: 64 */
   uint64_t seed;
 } pn_audit_options;
+/* With a low format, leaves that are read through casts to it alone hold numbers of it: the same data then
+ * enter the program and its replay, and what the rounding of weights does can be told apart. */
 TN_API tn_status pn_audit_new(pn_problem *problem, const pn_audit_options *options,
                               pn_audit_set **out) TN_MUST_USE;
 TN_API void pn_audit_free(pn_audit_set **set);
+
+/* ---- Low formats (validate/ does the measuring) --------------------------------------------------- */
+
+/* A training step in f64, in f32 and with a low format, on the same weights and points: both are rounded to
+ * f32 for all three. Points are drawn as for the first stage; weights of terms and scales are those of the
+ * file, or of the result that the weights come from. */
+typedef struct pn_underflow pn_underflow;
+typedef struct pn_underflow_options {
+  const char *weights; /* out folder or result.h5; NULL: fresh weights */
+  tn_dtype low;        /* tf32, bf16, f16 */
+  bool pure;           /* every number, not only what wide enough matrix products multiply */
+  size_t points;       /* of each equation, conditions in proportion; 0: the file's, at least 10 000 */
+  size_t values;       /* most numbers of all operands in a block of points; 0: 2^24 */
+  uint64_t seed;
+} pn_underflow_options;
+TN_API tn_status pn_underflow_new(pn_problem *problem, tn_pool *pool,
+                                  const pn_underflow_options *options, pn_underflow **out)
+    TN_MUST_USE;
+TN_API void pn_underflow_free(pn_underflow **set);
+
+typedef struct pn_operand { /* one channel of an input of products that are computed in the low format */
+  char layer[64];           /* "net1.layer2" */
+  char label[96];           /* the channel's operator, "t - c0*xx" */
+  char at[96];              /* its points, "interior" */
+  bool adjoint;             /* else an activation */
+  size_t width;             /* numbers a point */
+} pn_operand;
+TN_API size_t pn_underflow_operands(const pn_underflow *set);
+TN_API const pn_operand *pn_underflow_operand(const pn_underflow *set, size_t i);
+
+typedef enum pn_underflow_program { PN_IN_F64, PN_IN_F32, PN_IN_LOW } pn_underflow_program;
+/* Values of the operands are computed in blocks of points, so that memory does not grow with their number; the
+ * loss divides by all of them in every block. The last run's values stay until the next run of that program
+ * (f64 or low). 2^scale: the loss scale of a low run; values are as the program has them, scaled. n = 0: this
+ * block has no points of the operand. */
+TN_API size_t pn_underflow_blocks(const pn_underflow *set);
+TN_API tn_status pn_underflow_run(pn_underflow *set, pn_underflow_program program, size_t block,
+                                  int scale) TN_MUST_USE;
+TN_API tn_status pn_underflow_read(pn_underflow *set, pn_underflow_program program, size_t operand,
+                                   size_t *n, const double **values) TN_MUST_USE;
+/* The gradient over all points, unscaled: gradient[n_theta]. scale: of the low program. */
+TN_API tn_status pn_underflow_gradient(pn_underflow *set, pn_underflow_program program, int scale,
+                                       double *loss, double *gradient) TN_MUST_USE;
+
+/* Blocks of weights. low: what a mixed policy rounds (the weight of a product in the low format). */
+typedef struct pn_underflow_block {
+  const char *name; /* "net1.layer2.weight" */
+  size_t offset, count;
+  bool low;
+} pn_underflow_block;
+TN_API size_t pn_underflow_weights(const pn_underflow *set, const pn_underflow_block **blocks,
+                                   const double **theta);
+typedef struct pn_underflow_facts {
+  size_t n_theta, points, interior; /* points: of all equations and conditions together */
+  size_t file_interior;             /* what the file trains with */
+  double rate;                      /* of the first stage with one; 1e-3 if there is none */
+  const char *optimizer;            /* of that stage */
+  char channels[600];               /* of every group: "u, x, t - c0*xx; ..." */
+} pn_underflow_facts;
+TN_API void pn_underflow_facts_of(const pn_underflow *set, pn_underflow_facts *out);
+
+/* Training with the low format from these weights: adam at the first stage's rate on these points, the loss scale
+ * moved by the scaler of the file, channels carried by powers of two as a stage chooses them at its start. Only
+ * mixed f16 has a scaler: TN_EUNSUPPORTED for others. Ends early where a training would. *records: tn_free. */
+typedef struct pn_scaler_record {
+  size_t step;    /* from 1 */
+  double scale;   /* of this step */
+  double loss;    /* before it; not finite if it overflowed */
+  size_t tracker; /* steps without overflow behind it since the scale changed */
+  bool skipped;
+} pn_scaler_record;
+TN_API bool pn_underflow_scales(const pn_underflow *set); /* is there a scaler? */
+TN_API tn_status pn_underflow_train(pn_underflow *set, size_t steps, size_t *n,
+                                    pn_scaler_record **records, char *carried, size_t room)
+    TN_MUST_USE; /* carried: "`x` as 2^-3 times its value", what the stage chose; "" for none */
 
 #ifdef __cplusplus
 }

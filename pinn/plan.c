@@ -7,6 +7,7 @@
  * later ones quasi-Newton.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "pinn/train.h"
@@ -16,31 +17,59 @@ enum { DENSE_UP_TO = 5000, ADAM_STEPS = 500, NEWTON_STEPS = 10000 };
 static const double adam_rate = 1e-3;
 static const double adam_share = 0.15; /* of a limit in time; later steps bring more each */
 
-static const char *automatic(size_t i, size_t n_theta) {
-  if (i == 0)
+static const char *automatic(size_t i, size_t n_theta, bool pure) {
+  if (i == 0 || pure)
     return "adam";
   return n_theta <= DENSE_UP_TO ? "ssbroyden" : "lbfgs";
+}
+
+static bool is_pure(const pn_problem *problem, const char *compute) {
+  pn_precision p;
+  return pn_problem_precision(problem, compute, &p) == TN_OK && p.pure;
+}
+
+static tn_status decide_precision(const pn_problem *problem, pn_plan_stage *out) {
+  char text[512];
+  pn_precision *p = &out->precision;
+  if (pn_problem_precision(problem, out->stage.precision, p) == TN_OK) {
+    size_t products = problem->numbers.products;
+    if (products == 0) /* a line search needs a smooth loss */
+      products = out->class_->flags & PN_OPT_KEEPS ? 3 : 1;
+    if (pn_precision_low(p) && !p->pure)
+      p->products = (unsigned)products;
+    return TN_OK;
+  }
+  snprintf(text, sizeof text, "%s", tn_error_text());
+  return pn_fail_at(TN_EINPUT, out->stage.place, 1, "%s", text);
 }
 
 static tn_status decide(const pn_problem *problem, size_t i, size_t n_theta, pn_plan_stage *out) {
   pn_stage *s = &out->stage;
   bool standard = problem->n_stages == 0;
   if (!s->optimizer || strcmp(s->optimizer, "auto") == 0)
-    s->optimizer = automatic(i, n_theta);
+    s->optimizer = automatic(i, n_theta, is_pure(problem, s->precision));
   TN_TRY(pn_opt_find(s->optimizer, &out->class_));
-  if ((out->class_->flags & PN_OPT_F64) && s->precision && strcmp(s->precision, "f64") != 0)
+  TN_TRY(decide_precision(problem, out));
+  if ((out->class_->flags & PN_OPT_F64) && out->precision.low != TN_F64)
     return pn_fail_at(
         TN_EINPUT, s->place, 1,
         "%s works in f64 only, and this stage computes in %s; set precision = \"f64\" "
         "in it",
         s->optimizer, s->precision);
+  if ((out->class_->flags & PN_OPT_KEEPS) && out->precision.pure)
+    return pn_fail_at(
+        TN_EINPUT, s->place, 1,
+        "%s measures curvature by small changes of weights and gradients, which weights in "
+        "%s do not show; set precision.master = \"f64\", or optimizer = \"adam\"",
+        s->optimizer, s->precision);
   if ((out->class_->flags & PN_OPT_COSTLY) && n_theta > PN_OPT_COSTLY_MOST)
-    return pn_fail_at(TN_EINPUT, s->place, 1,
-                      "%s takes up to %d weights, and the networks have %zu; use ssbroyden or lbfgs",
-                      s->optimizer, (int)PN_OPT_COSTLY_MOST, n_theta);
-  const bool asked[] = {s->clip > 0, !isnan(s->decay)};
-  const char *const key[] = {"clip", "decay"};
-  for (size_t k = 0; k < 2; ++k)
+    return pn_fail_at(
+        TN_EINPUT, s->place, 1,
+        "%s takes up to %d weights, and the networks have %zu; use ssbroyden or lbfgs",
+        s->optimizer, (int)PN_OPT_COSTLY_MOST, n_theta);
+  const bool asked[] = {s->clip > 0, s->clip_value > 0, !isnan(s->decay)};
+  const char *const key[] = {"clip", "clip_value", "decay"};
+  for (size_t k = 0; k < sizeof asked / sizeof *asked; ++k)
     if (asked[k] && !pn_opt_option(out->class_, key[k]))
       return pn_fail_at(TN_EINPUT, s->place, 1, "%s has no `%s`", s->optimizer, key[k]);
   bool has_rate = out->class_->flags & PN_OPT_RATE;
@@ -72,8 +101,10 @@ tn_status pn_plan_new(const pn_problem *problem, size_t n_theta, pn_plan *out) {
   for (size_t i = 0; status == TN_OK && i < out->n; ++i) {
     out->stages[i].stage = out->standard ? pn_stage_default() : problem->stages[i];
     if (out->standard)
-      out->stages[i].stage.precision = problem->precision;
+      out->stages[i].stage.precision = problem->numbers.compute;
     status = decide(problem, i, n_theta, &out->stages[i]);
+    const pn_precision *p = &out->stages[i].precision, *first = &out->stages[0].precision;
+    out->mixed = out->mixed || (status == TN_OK && !pn_precision_equal(p, first));
   }
   if (status != TN_OK)
     pn_plan_free(out);

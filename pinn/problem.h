@@ -9,6 +9,8 @@
 #define PINN_PROBLEM_H
 
 #include "pinn/expr.h"
+#include "pinn/precision.h"
+#include "pinn/scaler.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -147,15 +149,26 @@ typedef struct pn_stage {
   size_t warmup;         /* steps of rising rate */
   double half_life;      /* exponential: steps in which the rate halves; NaN = auto */
   double clip;           /* largest gradient norm; 0 = none */
+  double clip_value;     /* largest |entry| of the gradient; 0 = none */
   double decay;          /* weight decay of adam and adamw; NaN = the optimizer's own */
   size_t stall;        /* stop when the loss has not fallen below stall_factor times its value so */
   double stall_factor; /* many steps ago; 0 steps = never */
   double seconds;      /* 0 = no limit */
-  const char *precision; /* "f64", "f32" */
+  const char *precision; /* "f64", "f32", "tf32", "bf16", "f16" */
   size_t memory;         /* pairs kept by lbfgs; 0 = auto */
   size_t refine_every;   /* 0 = as [points] every */
   pn_place place;
 } pn_stage;
+
+typedef struct pn_numbers { /* [precision] */
+  const char *compute;      /* "f64", "f32", "tf32", "bf16", "f16" */
+  const char *master;       /* "f64", "f32", "bf16", "f16" */
+  size_t products;          /* for one product in a low format: 1, 3; 0 = auto */
+  double scale;             /* first loss scale; NaN = auto */
+  double growth, backoff;   /* of the loss scale */
+  size_t interval;          /* good steps before it grows */
+  pn_place place;           /* of the table; line 0: none */
+} pn_numbers;
 
 typedef struct pn_output {
   size_t n_fields;
@@ -186,7 +199,7 @@ typedef struct pn_problem {
   pn_weights weights;
   size_t n_stages; /* 0: the file has none, the solver makes its plan */
   pn_stage *stages;
-  const char *precision; /* [precision] compute: "f64", "f32" */
+  pn_numbers numbers;
   uint64_t seed;
   double seconds; /* 0 = no limit */
   pn_output output;
@@ -234,6 +247,14 @@ tn_status pn_predicate_holds(const pn_problem *problem, const pn_expr *predicate
  */
 tn_status pn_scalar(pn_problem *problem, const pn_expr *expr, size_t k, const pn_piece *piece,
                     pn_expr **out) TN_MUST_USE;
+
+/* ---- Number formats (settings.c) ------------------------------------------------------------ */
+
+/* Of a stage that computes in `compute` (NULL: as the file); refuses what does not go with the file's master. */
+tn_status pn_problem_precision(const pn_problem *problem, const char *compute,
+                               pn_precision *out) TN_MUST_USE;
+/* The settings of the loss scale. */
+tn_status pn_problem_scaler(const pn_problem *problem, pn_scaler_options *out) TN_MUST_USE;
 
 /* ---- The key table -------------------------------------------------------------------------- */
 

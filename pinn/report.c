@@ -235,9 +235,16 @@ static tn_status put_choices(pn_run *run, pn_report *report) {
     pn_put(&text, run->checked);
     add_pair(&c, "checked", &text);
   }
-  pn_putf(&text, "cpu (%s), %zu thread%s, %s", tn_isa(), threads, threads == 1 ? "" : "s",
-          pn_precision_name(run->model->dtype));
+  pn_putf(&text, "cpu (%s), %zu thread%s", tn_isa(), threads, threads == 1 ? "" : "s");
   add_pair(&c, "ran on", &text);
+  pn_put_precision(&text, run);
+  add_pair(&c, "precision", &text);
+  pn_put_low(&text, run);
+  if (text.n > 0)
+    add_pair(&c, "low format", &text);
+  pn_put_advice(&text, run);
+  if (text.n > 0)
+    add_pair(&c, "advice", &text);
   TN_TRY(put_pairs(report, &c));
   pn_report_heading(report, "Derivatives");
   pn_report_paragraph(report,

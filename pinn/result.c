@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pinn/banner.h"
 #include "pinn/files.h"
 #include "pinn/grid.h"
 #include "pinn/values.h"
@@ -73,10 +74,24 @@ static tn_status put_problem(const pn_run *run, pn_store *store) {
   return pn_store_texts(store, "problem/overrides", p->n_overrides, p->overrides);
 }
 
+/* What computed, what the weights were kept in, and the words of all stages. */
+static tn_status put_precision(const pn_run *run, pn_store *store) {
+  const pn_numbers *n = &run->problem->numbers;
+  pn_text text = {0};
+  TN_TRY(pn_store_text(store, "run/precision", n->compute));
+  TN_TRY(pn_store_text(store, "run/master", n->master));
+  pn_put_precision(&text, run);
+  tn_status status = pn_text_status(&text);
+  if (status == TN_OK)
+    status = pn_store_text(store, "run/precision_words", text.text);
+  pn_text_free(&text);
+  return status;
+}
+
 static tn_status put_run(const pn_run *run, pn_store *store, bool finished) {
   const pn_train_result *result = pn_training_result(run->training);
   TN_TRY(pn_store_integer(store, "run/seed", (int64_t)run->seed)); /* the same 64 bits */
-  TN_TRY(pn_store_text(store, "run/precision", tn_dtype_name(run->model->dtype)));
+  TN_TRY(put_precision(run, store));
   TN_TRY(pn_store_text(store, "run/command",
                        run->options->command != NULL ? run->options->command : ""));
   TN_TRY(pn_store_integer(store, "run/finished", finished));

@@ -21,6 +21,7 @@ typedef struct pn_run {
   bool resumed;
   size_t resumed_step;
   char *failure;       /* the explanation of a value that is not finite; owned */
+  double floor;        /* what rounding leaves of relative L2; NaN: not known */
   double seconds;      /* from the start of the program's work to now, at the end */
   double printed;      /* time of the last line of the progress table, */
   size_t printed_step; /* and its step */

@@ -2,9 +2,12 @@
  * what counts as solved. Ranges of numbers are checked here; names of kinds have been checked as
  * choices.
  */
+#include "pinn/precision.h"
 #include "pinn/read.h"
+#include "pinn/scaler.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* "auto" in the file, or no key. */
@@ -102,14 +105,63 @@ pn_stage pn_stage_default(void) {
                     .precision = "f64"};
 }
 
+/* The short name of a number format; the words have been checked as choices. */
+static const char *format_of(const pn_toml *table, const char *key, const char *fallback) {
+  const char *text = pn_read_text(pn_toml_find(table, key), fallback);
+  tn_dtype dtype = TN_F64;
+  if (strcmp(text, "precision.compute") == 0)
+    return fallback;
+  return pn_precision_dtype(text, &dtype) == TN_OK ? tn_dtype_name(dtype) : text;
+}
+
+static tn_status read_numbers(pn_problem *p, const pn_toml *table) {
+  pn_numbers *n = &p->numbers;
+  pn_scaler_options scaler = pn_scaler_standard();
+  pn_precision pair;
+  n->compute = format_of(table, "compute", "f64");
+  n->master = format_of(table, "master", "f64");
+  if (table)
+    n->place = table->key_place;
+  TN_TRY(read_amount(p, table, "products", automatic, 3, &n->products));
+  if (n->products == 2)
+    return pn_fail_at(TN_EINPUT, pn_toml_find(table, "products")->place, 1,
+                      "`products` is 2; expected \"auto\", 1 or 3");
+  TN_TRY(read_positive(p, table, "scale", automatic, NAN, &n->scale));
+  TN_TRY(read_positive(p, table, "growth", NULL, scaler.growth, &n->growth));
+  TN_TRY(read_positive(p, table, "backoff", NULL, scaler.backoff, &n->backoff));
+  TN_TRY(read_count(p, table, "interval", NULL, scaler.interval, &n->interval));
+  tn_status status = pn_precision_of(n->compute, n->master, &pair);
+  if (status == TN_OK)
+    status = pn_problem_scaler(p, &scaler);
+  if (status == TN_OK || !table)
+    return status;
+  char text[512];
+  snprintf(text, sizeof text, "%s", tn_error_text());
+  return pn_fail_at(TN_EINPUT, n->place, 1, "%s", text);
+}
+
+tn_status pn_problem_precision(const pn_problem *problem, const char *compute, pn_precision *out) {
+  return pn_precision_of(compute ? compute : problem->numbers.compute, problem->numbers.master,
+                         out);
+}
+
+tn_status pn_problem_scaler(const pn_problem *problem, pn_scaler_options *out) {
+  const pn_numbers *n = &problem->numbers;
+  *out = pn_scaler_standard();
+  if (!isnan(n->scale))
+    out->scale = n->scale;
+  out->growth = n->growth;
+  out->backoff = n->backoff;
+  out->interval = n->interval;
+  return pn_scaler_check(out);
+}
+
 static tn_status read_stage(pn_problem *p, const pn_toml *table, pn_stage *s) {
   *s = pn_stage_default();
   s->place = table->place;
   s->optimizer = pn_read_text(pn_toml_find(table, "optimizer"), s->optimizer);
   s->schedule = pn_read_text(pn_toml_find(table, "schedule"), s->schedule);
-  s->precision = pn_read_text(pn_toml_find(table, "precision"), p->precision);
-  if (strcmp(s->precision, "precision.compute") == 0)
-    s->precision = p->precision;
+  s->precision = format_of(table, "precision", p->numbers.compute);
   TN_TRY(read_amount(p, table, "steps", automatic, most_steps, &s->steps));
   TN_TRY(read_count(p, table, "warmup", NULL, 0, &s->warmup));
   TN_TRY(read_count(p, table, "stall", NULL, 0, &s->stall));
@@ -118,6 +170,7 @@ static tn_status read_stage(pn_problem *p, const pn_toml *table, pn_stage *s) {
   TN_TRY(read_positive(p, table, "rate", automatic, NAN, &s->rate));
   TN_TRY(read_positive(p, table, "half_life", automatic, NAN, &s->half_life));
   TN_TRY(read_not_negative(p, table, "clip", NULL, 0, &s->clip));
+  TN_TRY(read_not_negative(p, table, "clip_value", NULL, 0, &s->clip_value));
   TN_TRY(read_not_negative(p, table, "decay", automatic, NAN, &s->decay));
   TN_TRY(read_not_negative(p, table, "seconds", NULL, 0, &s->seconds));
   TN_TRY(read_positive(p, table, "stall_factor", NULL, 0.9, &s->stall_factor));
@@ -139,7 +192,8 @@ static tn_status read_stages(pn_problem *p, const pn_toml *list) {
 
 static tn_status read_field(pn_problem *p, const pn_toml *node, pn_expr **out) {
   TN_TRY(pn_read_tree(p, node, out));
-  pn_naming scope = {.problem = p, .what = "an output field", .coordinates = true, .unknowns = true};
+  pn_naming scope = {
+      .problem = p, .what = "an output field", .coordinates = true, .unknowns = true};
   return pn_resolve(&scope, *out);
 }
 
@@ -191,8 +245,7 @@ static tn_status read_output(pn_problem *p, const pn_toml *table) {
 tn_status pn_read_settings(pn_problem *problem, const pn_toml *root) {
   const pn_toml *run = pn_toml_find(root, "run");
   size_t seed = 0;
-  problem->precision =
-      pn_read_text(pn_toml_find(pn_toml_find(root, "precision"), "compute"), "f64");
+  TN_TRY(read_numbers(problem, pn_toml_find(root, "precision")));
   problem->weights.scheme =
       pn_read_text(pn_toml_find(pn_toml_find(root, "weights"), "scheme"), "balance");
   TN_TRY(read_points(problem, pn_toml_find(root, "points")));

@@ -9,6 +9,7 @@
  * good state. Two runs never write to one folder: the standard name is the next free one, and a
  * folder that holds a result is refused unless it is to be continued.
  */
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -275,10 +276,24 @@ static tn_status train(pn_run *run) {
   return pn_text_take(&text, &run->failure, NULL);
 }
 
+/* What rounding alone leaves, for the words at the end of a run with a low format. */
+static void ask_floor(pn_run *run) {
+  const pn_solve_options *o = run->options;
+  const pn_plan *plan = pn_training_plan(run->training);
+  size_t s = plan->n;
+  while (s > 0 && !pn_precision_low(&plan->stages[s - 1].precision))
+    --s;
+  if (!o->floor || run->failure != NULL || s == 0)
+    return;
+  const pn_precision *p = &plan->stages[s - 1].precision;
+  run->floor = o->floor(o->floor_context, run->folder, p->low, p->pure, p->products);
+}
+
 static tn_status write_all(pn_run *run, double started) {
   pn_outcome outcome = pn_training_result(run->training)->outcome;
   bool finished = run->failure == NULL && outcome != PN_INTERRUPTED && outcome != PN_TERMINATED;
   TN_TRY(pn_result_write(run, finished));
+  ask_floor(run);
   run->seconds = pn_clock() - started;
   TN_TRY(pn_summary_write(run));
   TN_TRY(pn_report_page(run));
@@ -301,7 +316,7 @@ static void tear_down(pn_run *run) {
 
 tn_status pn_solve(const pn_solve_options *options, pn_outcome *outcome) {
   double started = pn_clock();
-  pn_run run = {.options = options, .lock = -1};
+  pn_run run = {.options = options, .lock = -1, .floor = NAN};
   *outcome = PN_NOT_CONVERGED;
   tn_status status = prepare(&run);
   if (status == TN_OK)

@@ -4,8 +4,9 @@
  * of the file), but there is no optimizer, no validation and no output. `pinn bench step` times it and `pinn
  * check` predicts from it.
  *
- * Work in matrix products is counted from the compiled program: two operations for each weight and point in
- * jet_lin for each channel with points, and in jet_outer for each pair in which both operands have points.
+ * Work in matrix products is counted from the compiled program (ag_products): two operations for each weight, point
+ * and channel with points, or in weight gradients pair in which both operands have points. In a low format channels
+ * are scaled as at the start of a training and the loss scale is 1.
  */
 #include "pinn/step.h"
 
@@ -49,12 +50,23 @@ static tn_status limit_means(pn_step *s, size_t before, size_t most, size_t *wan
   return TN_OK;
 }
 
+static tn_status scale_channels(pn_step *s) {
+  enum { SAMPLE = 256 };
+  bool over = false;
+  TN_TRY(pn_loss_measure(s->loss, s->theta, SAMPLE, false, &over));
+  return pn_loss_rescale(s->loss, 1);
+}
+
 static tn_status build(pn_step *s, const pn_step_options *o, size_t most, size_t *wanted) {
-  tn_dtype dtype = o->dtype;
+  pn_precision precision;
   double *size = NULL;
-  if (!o->dtype_given)
-    TN_TRY(pn_problem_dtype(s->problem, &dtype));
-  TN_TRY(pn_model_new(s->problem, dtype, &s->model));
+  if (o->dtype_given)
+    TN_TRY(pn_precision_of_dtype(o->dtype, &precision));
+  else
+    TN_TRY(pn_problem_precision(s->problem, NULL, &precision));
+  if (o->products == 3 && pn_precision_low(&precision) && !precision.pure)
+    precision.products = 3;
+  TN_TRY(pn_model_new(s->problem, precision.model, &s->model));
   TN_TRY(lay_out(s, most, wanted));
   TN_TRY(draw(s, o->seed));
   TN_TRY(pn_scopes_new(s->model, s->sites, &s->scopes));
@@ -62,7 +74,7 @@ static tn_status build(pn_step *s, const pn_step_options *o, size_t most, size_t
   size_t before = s->sites->n_sites;
   tn_status status = pn_scale_unknowns(s->scopes, size);
   if (status == TN_OK)
-    status = pn_loss_new(s->scopes, s->pool, &s->loss);
+    status = pn_loss_new_in(s->scopes, s->pool, &precision, &s->loss);
   if (status == TN_OK)
     status = limit_means(s, before, most, wanted);
   if (status == TN_OK)
@@ -80,7 +92,9 @@ static tn_status build(pn_step *s, const pn_step_options *o, size_t most, size_t
     s->points += s->sites->sites[i].n;
   if (status == TN_OK)
     status = TN_NEW(s->model->n_theta, &s->theta);
-  return status == TN_OK ? pn_model_init(s->model, o->seed, s->theta) : status;
+  if (status == TN_OK)
+    status = pn_model_init(s->model, o->seed, s->theta);
+  return status == TN_OK && pn_precision_scales(&precision) ? scale_channels(s) : status;
 }
 
 tn_status pn_step_limited(pn_problem *problem, tn_pool *pool, const pn_step_options *options,
@@ -128,6 +142,9 @@ double *pn_step_theta(pn_step *s, size_t *n) {
 
 size_t pn_step_points(const pn_step *s) { return s->points; }
 tn_dtype pn_step_dtype(const pn_step *s) { return s->model->dtype; }
+tn_dtype pn_step_precision(const pn_step *s) {
+  return pn_precision_compute(pn_loss_precision(s->loss));
+}
 size_t pn_step_bytes(const pn_step *s) { return pn_loss_bytes(s->loss); }
 
 void pn_step_planned(const pn_step *s, ag_resolve_report *out) {
@@ -143,58 +160,18 @@ tn_exec *pn_step_loss_exec(pn_step *s) { return s->loss->value.exec; }
 
 /* ---- Work -------------------------------------------------------------------------------------- */
 
-typedef struct extents { /* of the point axes of a program */
-  size_t n;
-  tn_axis axis[256];
-  size_t points[256];
-} extents;
-
-static extents extents_of(const pn_loss *l) {
-  extents e = {0};
-  for (size_t i = 0; i < l->feed.n && e.n < 256; ++i) {
-    tn_shape shape = tn_shape_of(l->feed.leaf[i]);
-    if (!tn_shape_batched(&shape))
-      continue;
-    e.axis[e.n] = shape.axis[0];
-    e.points[e.n++] = tn_buffer_extent(l->feed.buffer[i], 0);
-  }
-  return e;
+static pn_work work_of(const pn_step *s) {
+  pn_products products = {0};
+  pn_work work = {0};
+  if (pn_products_new(s->loss->gradient.program, &products) == TN_OK)
+    work = pn_loss_work_of(s->loss, &products);
+  pn_products_free(&products);
+  return work;
 }
 
-static double points_of(const extents *e, const tn_shape *shape) {
-  for (size_t i = 0; tn_shape_batched(shape) && i < e->n; ++i)
-    if (e->axis[i] == shape->axis[0])
-      return (double)e->points[i];
-  return 0;
-}
+double pn_step_flops(const pn_step *s) { return work_of(s).total; }
 
-static const tn_shape *input_shape(const tn_program *program, const tn_node *node, size_t i) {
-  tn_edge edge = node->inputs[i];
-  return &tn_program_node(program, edge.node)->shapes[edge.port];
-}
-
-static double flops_of(const tn_program *program, const tn_node *node, const extents *e) {
-  double flops = 0;
-  if (node->op->id == TN_OP_jet_lin)
-    return 2.0 * points_of(e, &node->shapes[0]) * node->n_outputs *
-           (double)tn_shape_width(input_shape(program, node, node->n_outputs));
-  if (node->op->id != TN_OP_jet_outer)
-    return 0;
-  size_t pairs = node->n_inputs / 2;
-  for (size_t i = 0; i < pairs; ++i) {
-    const tn_shape *h = input_shape(program, node, pairs + i);
-    if (tn_shape_batched(h))
-      flops += 2.0 * points_of(e, input_shape(program, node, i)) *
-               (double)tn_shape_width(&node->shapes[0]);
-  }
-  return flops;
-}
-
-double pn_step_flops(const pn_step *s) {
-  const tn_program *program = s->loss->gradient.program;
-  extents e = extents_of(s->loss);
-  double flops = 0;
-  for (size_t i = 0; i < tn_program_nodes(program); ++i)
-    flops += flops_of(program, tn_program_node(program, i), &e);
-  return flops;
+double pn_step_low_share(const pn_step *s) {
+  pn_work work = work_of(s);
+  return work.total > 0 ? work.low / work.total : 0;
 }

@@ -12,12 +12,19 @@
  *   warnings                   a text for each warning of the check before the run
  *   weights, weights_sha256    number of trained numbers, and a digest of their bytes: equal
  *                              runs, equal digest
- *   peak_mib, threads, ranks, device, isa, blas, precision, seed, version
+ *   peak_mib, threads, ranks, device, isa, blas, seed, version
+ *   precision, precision_weights, precision_errors
+ *                              compute and master of the file; what errors are measured in
+ *   low                        of runs with a low format: its share of the work in products, loss
+ *                              scale (pairs of step and scale), powers of two of channels,
+ *                              overflows; floor: what its rounding alone leaves of rel_l2
  *
  * Numbers that are not finite become null.
  */
 #include "pinn/summary.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "pinn/files.h"
@@ -93,6 +100,45 @@ static void put_terms(pn_json *json, const pn_run *run) {
   pn_json_end(json);
 }
 
+static void put_precision(pn_json *json, const pn_run *run) {
+  const pn_low_result *low = &pn_training_result(run->training)->low;
+  pn_precision p;
+  pn_json_string(json, "precision", run->problem->numbers.compute);
+  pn_json_string(json, "precision_weights", run->problem->numbers.master);
+  pn_json_string(json, "precision_errors", tn_dtype_name(run->model->dtype));
+  if (!pn_training_low(run->training, &p))
+    return;
+  pn_json_object(json, "low");
+  pn_json_string(json, "format", tn_dtype_name(p.low));
+  pn_json_boolean(json, "pure", p.pure);
+  pn_json_number(json, "share", low->flops > 0 ? low->flops_low / low->flops : NAN);
+  pn_json_integer(json, "skipped_steps", (int64_t)low->skips);
+  pn_json_integer(json, "forward_overflows", (int64_t)low->forward);
+  pn_json_number(json, "updates_lost", low->moved > 0 ? low->lost / low->moved : 0);
+  pn_json_number(json, "gradients_zero", low->entries > 0 ? low->zeros / low->entries : 0);
+  pn_json_number(json, "floor", run->floor);
+  pn_json_array(json, "loss_scale"); /* step, scale, step, scale, ... */
+  for (size_t i = 0; i < low->n_events; ++i) {
+    pn_json_number(json, NULL, low->event[i].step);
+    pn_json_number(json, NULL, low->event[i].scale);
+  }
+  pn_json_end(json);
+  size_t n = 0;
+  const pn_channel *c = pn_loss_channel_list(pn_training_loss(run->training), &n);
+  pn_json_object(json, "channels");
+  for (size_t i = 0; i < n; ++i) {
+    char name[160];
+    snprintf(name, sizeof name, "%.40s_%.96s", c[i].field, c[i].label);
+    pn_json_object(json, name);
+    pn_json_integer(json, "exponent", -c[i].exponent);
+    pn_json_number(json, "largest", c[i].largest);
+    pn_json_integer(json, "overflows", (int64_t)c[i].overflows);
+    pn_json_end(json);
+  }
+  pn_json_end(json);
+  pn_json_end(json);
+}
+
 static void put_environment(pn_json *json, const pn_run *run) {
   pn_json_number(json, "peak_mib", pn_peak_mib());
   pn_json_integer(json, "threads", (int64_t)tn_pool_threads(run->pool));
@@ -100,7 +146,7 @@ static void put_environment(pn_json *json, const pn_run *run) {
   pn_json_string(json, "device", "cpu");
   pn_json_string(json, "isa", tn_isa());
   pn_json_string(json, "blas", pn_blas_name());
-  pn_json_string(json, "precision", tn_dtype_name(run->model->dtype));
+  put_precision(json, run);
   pn_json_integer(json, "seed", (int64_t)run->seed);
   pn_json_string(json, "version", pn_version());
 }

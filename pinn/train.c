@@ -2,8 +2,8 @@
  *
  * Order: the plan, the layout of the points, sizes of the unknowns, the loss, sizes of the
  * relations, first weights, the validation. Everything a user sees in the banner is decided here
- * and nothing later. A stage in another precision than the problem's gets a second edition of the
- * model over the same theta and points.
+ * and nothing later. A stage in another precision than the problem's gets an edition of the loss of
+ * its own over the same theta and points, and of the model too if that is of another dtype.
  */
 #include <math.h>
 #include <stdio.h>
@@ -48,30 +48,51 @@ static void file_weights(const pn_training *t, double *weight) {
 
 /* ---- Editions -------------------------------------------------------------------------------- */
 
-static tn_status make_other(pn_training *t, tn_dtype dtype) {
-  pn_edition *e = &t->other;
-  if (e->loss)
-    return TN_OK;
+static bool serves(const pn_edition *e, const pn_precision *p) {
+  return e->precision.model == p->model && e->precision.low == p->low &&
+         e->precision.pure == p->pure && e->precision.products == p->products;
+}
+
+/* The share of low formats is one of the whole run. */
+static tn_status count_work(const pn_training *t, pn_loss *loss) {
+  pn_precision p;
+  return pn_training_low(t, &p) ? pn_loss_count_work(loss) : TN_OK;
+}
+
+static tn_status make_model(pn_training *t, pn_edition *e) {
+  tn_dtype dtype = e->precision.model;
   TN_TRY(pn_model_new(t->problem, dtype, &e->model));
   if (e->model->n_theta != t->n)
     return TN_FAIL(TN_EINTERNAL, "a model in %s has %zu weights instead of %zu",
                    tn_dtype_name(dtype), e->model->n_theta, t->n);
   memcpy(e->model->unknown_scale, t->main.model->unknown_scale,
          t->problem->n_unknowns * sizeof *e->model->unknown_scale);
-  TN_TRY(pn_scopes_new(e->model, t->sites, &e->scopes));
-  return pn_loss_new(e->scopes, t->pool, &e->loss);
+  return pn_scopes_new(e->model, t->sites, &e->scopes);
+}
+
+/* Editions whose models have the same dtype share one. */
+static tn_status add_edition(pn_training *t, const pn_precision *precision) {
+  TN_TRY(tn_grow(&t->others, t->n_others, t->n_others + 1, sizeof *t->others));
+  pn_edition *e = &t->others[t->n_others++];
+  e->precision = *precision;
+  if (precision->model != t->main.model->dtype)
+    TN_TRY(make_model(t, e));
+  pn_scopes *scopes = e->model ? e->scopes : t->main.scopes;
+  TN_TRY(pn_loss_new_in(scopes, t->pool, precision, &e->loss));
+  return count_work(t, e->loss);
 }
 
 tn_status pn_training_choose(pn_training *t, size_t s) {
-  const char *name = t->plan.stages[s].stage.precision;
-  tn_dtype dtype = t->main.model->dtype;
-  if (name)
-    TN_TRY(tn_dtype_of_name(name, &dtype));
+  const pn_precision *p = &t->plan.stages[s].precision;
+  size_t i = 0;
   t->loss = t->main.loss;
-  if (dtype == t->main.model->dtype)
+  if (serves(&t->main, p))
     return TN_OK;
-  TN_TRY(make_other(t, dtype));
-  t->loss = t->other.loss;
+  while (i < t->n_others && !serves(&t->others[i], p))
+    ++i;
+  if (i == t->n_others)
+    TN_TRY(add_edition(t, p));
+  t->loss = t->others[i].loss;
   return TN_OK;
 }
 
@@ -84,14 +105,24 @@ static void set_option(const pn_plan_stage *stage, const char *name, double valu
     settings[(*n)++] = (pn_setting){name, value};
 }
 
+/* Relative rounding of the loss that line searches shall not take for a change, where it is not f64's or f32's. */
+static double line_noise(const pn_precision *p) {
+  double u = tn_dtype_roundoff(p->low);
+  return 2 * (p->products == 3 ? u * u : u);
+}
+
 tn_status pn_training_optimizer(pn_training *t, size_t s) {
   const pn_plan_stage *stage = &t->plan.stages[s];
-  pn_setting settings[3];
+  pn_setting settings[5];
   size_t n = 0;
   const pn_stage *k = &stage->stage;
   set_option(stage, "clip", k->clip, k->clip > 0, settings, &n);
+  set_option(stage, "clip_value", k->clip_value, k->clip_value > 0, settings, &n);
   set_option(stage, "decay", k->decay, !isnan(k->decay), settings, &n);
   set_option(stage, "memory", (double)k->memory, k->memory > 0, settings, &n);
+  const double noise = line_noise(&stage->precision);
+  set_option(stage, "noise", noise, pn_precision_low(&stage->precision) && noise > 0x1p-20,
+             settings, &n);
   const pn_opt_context context = {.pool = t->pool, .seed = t->options.seed, .rate = k->rate};
   pn_opt_free(&t->opt);
   return pn_opt_new(stage->class_, t->n, settings, n, &context, &t->opt);
@@ -212,13 +243,19 @@ static tn_status build(pn_training *t) {
   TN_TRY(pn_weight_find(t->problem->weights.scheme ? t->problem->weights.scheme : "balance",
                         &t->scheme));
   TN_TRY(pn_plan_new(t->problem, t->n, &t->plan));
+  TN_TRY(pn_problem_precision(t->problem, NULL, &e->precision));
+  if (e->precision.model != e->model->dtype)
+    TN_TRY(pn_precision_of_dtype(e->model->dtype, &e->precision));
+  else if (!t->plan.mixed)
+    e->precision = t->plan.stages[0].precision;
   pn_plan_limit(&t->plan, t->options.seconds);
   TN_TRY(lay_out(t));
   TN_TRY(allocate(t));
   TN_TRY(pn_training_draw(t));
   TN_TRY(pn_scopes_new(e->model, t->sites, &e->scopes));
   TN_TRY(pn_scale_unknowns(e->scopes, t->size));
-  TN_TRY(pn_loss_new(e->scopes, t->pool, &e->loss));
+  TN_TRY(pn_loss_new_in(e->scopes, t->pool, &e->precision, &e->loss));
+  TN_TRY(count_work(t, e->loss));
   TN_TRY(pn_training_draw(t)); /* again: the loss may have added points of means */
   TN_TRY(scale_all(t));
   file_weights(t, t->weight);
@@ -227,7 +264,12 @@ static tn_status build(pn_training *t) {
   TN_TRY(pn_model_init(e->model, t->options.seed, t->theta));
   memcpy(t->good, t->theta, t->n * sizeof *t->theta);
   TN_TRY(pn_metrics_new(e->scopes, t->options.seed, t->pool, &t->metrics));
-  return measure_step(t);
+  TN_TRY(measure_step(t));
+  pn_low_sum(t); /* those steps are no part of the run */
+  t->flops[0] = -t->result.low.flops_low;
+  t->flops[1] = -t->result.low.flops;
+  pn_low_sum(t);
+  return TN_OK;
 }
 
 tn_status pn_training_new(pn_model *model, tn_pool *pool, const pn_train_options *options,
@@ -260,9 +302,12 @@ void pn_training_free(pn_training **training) {
   pn_metrics_free(&t->metrics);
   pn_loss_free(&t->main.loss);
   pn_scopes_free(&t->main.scopes);
-  pn_loss_free(&t->other.loss);
-  pn_scopes_free(&t->other.scopes);
-  pn_model_free(&t->other.model);
+  for (size_t i = 0; i < t->n_others; ++i) {
+    pn_loss_free(&t->others[i].loss);
+    pn_scopes_free(&t->others[i].scopes);
+    pn_model_free(&t->others[i].model);
+  }
+  tn_free(&t->others);
   pn_sites_free(&t->sites);
   pn_plan_free(&t->plan);
   pn_history_free(&t->history);
@@ -279,6 +324,15 @@ void pn_training_free(pn_training **training) {
   tn_free(&t->result.fields);
   tn_free(&t->result.terms);
   tn_free(training);
+}
+
+bool pn_training_low(const pn_training *t, pn_precision *precision) {
+  for (size_t s = 0; s < t->plan.n; ++s)
+    if (pn_precision_low(&t->plan.stages[s].precision)) {
+      *precision = t->plan.stages[s].precision;
+      return true;
+    }
+  return false;
 }
 
 /* ---- Looking in ------------------------------------------------------------------------------ */

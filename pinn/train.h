@@ -17,11 +17,13 @@ typedef struct pn_plan_stage {
   pn_stage stage; /* every "auto" decided */
   const pn_opt_class *class_;
   pn_schedule schedule; /* of the rate; constant 0 for methods without one */
+  pn_precision precision;
 } pn_plan_stage;
 typedef struct pn_plan {
   size_t n;
   pn_plan_stage *stages;
   bool standard; /* the file has no stages */
+  bool mixed;    /* its stages differ in precision */
 } pn_plan;
 /* The stages of the file, or adam 500 then ssbroyden (n_theta <= 5 000) or lbfgs, 10 000 steps.
  */
@@ -45,6 +47,8 @@ typedef struct pn_progress {
   size_t n_errors;
   const double *errors; /* [n_unknowns]: relative L2; NaN where there is no exact solution */
   double rate;          /* learning rate; NaN for methods without one */
+  double loss_scale;    /* NaN for stages without one */
+  size_t skips;         /* steps of this stage that were skipped for an overflow */
   double seconds;       /* since pn_training_run, earlier runs of a resumed one included */
   double seconds_left;  /* estimate */
   bool stage_end;
@@ -71,6 +75,22 @@ typedef struct pn_train_options {
   int (*stop)(void *context); /* polled between steps: a signal number, or 0 */
 } pn_train_options;
 
+enum { PN_SCALE_EVENTS = 64 };
+typedef struct pn_scale_event { /* the loss scale from step `step` of the run on */
+  double step, scale;
+} pn_scale_event;
+
+typedef struct pn_low_result { /* of all stages with a low format; all 0 if there is none */
+  double flops_low, flops;     /* in matrix products of losses and gradients */
+  size_t skips;                /* steps skipped for an overflow */
+  size_t forward;              /* of them in the loss itself, not in its gradient */
+  size_t n_events;             /* of the loss scale; only the first PN_SCALE_EVENTS are kept */
+  pn_scale_event event[PN_SCALE_EVENTS];
+  double moved,
+      lost; /* updates of single weights wanted, and those that rounding the weights undid */
+  double zeros, entries; /* of gradients in a pure format: exactly zero, and all */
+} pn_low_result;
+
 typedef struct pn_stage_result {
   size_t steps;
   double seconds, loss;
@@ -86,7 +106,8 @@ typedef struct pn_train_result { /* borrowed from the training */
   pn_field_error *fields; /* [n_unknowns] */
   size_t n_terms;
   pn_term_check *terms; /* those of sites->terms, then the conditions met by construction */
-  char detector[256];   /* "" or what the failed answer looks like, and a key to try */
+  pn_low_result low;
+  char detector[256]; /* "" or what the failed answer looks like, and a key to try */
 } pn_train_result;
 
 /* model: of the problem's dtype; borrowed, as pool. Sets the model's scales, draws the first
@@ -107,6 +128,8 @@ const pn_sites *pn_training_sites(const pn_training *training);
 /* Whose residual result->terms[m] is. */
 const pn_term *pn_training_checked(const pn_training *training, size_t m);
 const pn_loss *pn_training_loss(const pn_training *training);
+/* Does a stage of the plan compute in a low format? Its precision, the first one's if there are several. */
+bool pn_training_low(const pn_training *training, pn_precision *precision);
 const pn_history *pn_training_history(const pn_training *training);
 const double *pn_training_theta(const pn_training *training, size_t *n);
 const pn_train_result *pn_training_result(const pn_training *training);

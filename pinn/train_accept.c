@@ -93,11 +93,13 @@ static void detect_stall(pn_training *t) {
   double before = h->loss[third - 1], after = h->loss[h->n - 1];
   if (!(after > 0.5 * before) || h->stage[third - 1] != h->stage[h->n - 1])
     return;
-  bool f32 = t->loss == t->other.loss || t->main.model->dtype == TN_F32;
+  tn_dtype low = pn_loss_precision(t->loss)->low;
+  char why[96] = "; try a larger network.width, or points.refine = \"rad\"";
+  if (low != TN_F64)
+    snprintf(why, sizeof why, ", at the rounding of %s; try precision.compute = \"%s\"",
+             pn_precision_name(low), low == TN_F32 ? "f64" : "f32");
   snprintf(r->detector, sizeof r->detector,
-           "the loss stood still at %.2g in the last third of the steps%s", after,
-           f32 ? ", at the rounding of float32; try precision.compute = \"f64\""
-               : "; try a larger network.width, or points.refine = \"rad\"");
+           "the loss stood still at %.2g in the last third of the steps%s", after, why);
 }
 
 tn_status pn_training_judge(pn_training *t) {
@@ -111,6 +113,7 @@ tn_status pn_training_judge(pn_training *t) {
   r->outcome = errors_within(t, 1) && terms_within(t, 1) ? PN_CONVERGED : PN_NOT_CONVERGED;
   if (r->outcome == PN_CONVERGED)
     return TN_OK;
+  pn_low_detect(t, r->detector, sizeof r->detector);
   detect_constant(t);
   detect_small(t);
   detect_stall(t);

@@ -1,12 +1,14 @@
-/* train_inside.h: what train.c, train_run.c, train_state.c and train_accept.c share. */
+/* train_inside.h: what train.c, train_run.c, train_low.c, train_state.c and train_accept.c share. */
 #ifndef PINN_TRAIN_INSIDE_H
 #define PINN_TRAIN_INSIDE_H
 
+#include "pinn/scaler.h"
 #include "pinn/train.h"
 
 /* The problem in one precision: graph, leaves, programs. theta has the same layout in all. */
 typedef struct pn_edition {
-  pn_model *model;
+  pn_precision precision; /* master does not matter */
+  pn_model *model;        /* NULL: that of main, with its scopes */
   pn_scopes *scopes;
   pn_loss *loss;
 } pn_edition;
@@ -17,8 +19,9 @@ struct pn_training {
   pn_train_options options;
   pn_plan plan;
   pn_sites *sites;
-  pn_edition main;  /* of the problem's precision; its model is borrowed */
-  pn_edition other; /* of the other precision, if a stage asks for it; owned */
+  pn_edition main; /* of the problem's precision; its model is borrowed */
+  size_t n_others; /* of the precisions of stages that differ; owned */
+  pn_edition *others;
   pn_metrics *metrics;
   const pn_weight_class *scheme;
   size_t n;         /* parameters */
@@ -29,7 +32,10 @@ struct pn_training {
   size_t n_scales;
   double *scale;                  /* of all relations of all terms, one after another */
   double *size;                   /* [n_unknowns] before rounding */
-  pn_loss *loss;                  /* of the present stage: main.loss or other.loss */
+  pn_loss *loss;                  /* of the present stage: that of an edition */
+  bool scaled;                    /* the present stage has a loss scale */
+  pn_scaler scaler;               /* then */
+  double flops[2];                /* low and all, of earlier parts of a resumed run */
   pn_opt *opt;                    /* of the present stage; NULL between stages */
   size_t stage, stage_step, step; /* stages and steps done */
   size_t round;                   /* refinements in this stage */
@@ -54,6 +60,22 @@ tn_status pn_training_apply(pn_training *t) TN_MUST_USE;
 /* t->loss for the precision of stage s. */
 tn_status pn_training_choose(pn_training *t, size_t s) TN_MUST_USE;
 tn_status pn_training_optimizer(pn_training *t, size_t s) TN_MUST_USE;
+/* Low formats (train_low.c). Before the weights of a stage are found: channels, scaler. After: the frozen scale. */
+tn_status pn_low_prepare(pn_training *t) TN_MUST_USE;
+tn_status pn_low_open(pn_training *t) TN_MUST_USE;
+void pn_low_attach(
+    pn_training *t); /* the scaler to the loss of the present stage, as t->scaled says */
+tn_status pn_low_resampled(pn_training *t) TN_MUST_USE; /* after new points within a stage */
+/* After each step of a stage: rounds theta, moves the scale. *again: the step was skipped and training goes on;
+ * otherwise a report of something not finite stands. end: reason of an end of the stage or run, or as it was. */
+tn_status pn_low_after(pn_training *t, const pn_step_report *report, bool *again,
+                       char end[160]) TN_MUST_USE;
+/* Brings result.low up to date. */
+void pn_low_sum(pn_training *t);
+/* What made a pure or scaled run fail, for the detector; "" if nothing is known. */
+void pn_low_detect(const pn_training *t, char *text, size_t size);
+tn_status pn_low_visit(pn_training *t, pn_state_visitor *visitor, bool open) TN_MUST_USE;
+
 /* Replaces the points of the volumes by where the residual is large. */
 tn_status pn_training_refine(pn_training *t) TN_MUST_USE;
 

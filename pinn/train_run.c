@@ -68,6 +68,8 @@ static tn_status report(pn_training *t, double loss, bool recorded, bool stage_e
                    .n_errors = t->problem->n_unknowns,
                    .errors = t->error,
                    .rate = NAN,
+                   .loss_scale = t->scaled ? t->scaler.scale : NAN,
+                   .skips = t->scaled ? t->scaler.skips : 0,
                    .seconds = t->seconds,
                    .seconds_left = seconds_left(t),
                    .stage_end = stage_end,
@@ -81,6 +83,7 @@ static tn_status report(pn_training *t, double loss, bool recorded, bool stage_e
 }
 
 static tn_status save(pn_training *t, bool stage_end) {
+  pn_low_sum(t);
   t->saved = t->result.seconds = t->seconds;
   t->result.steps = t->step;
   return t->options.checkpoint ? t->options.checkpoint(t->options.context, t, stage_end) : TN_OK;
@@ -89,14 +92,14 @@ static tn_status save(pn_training *t, bool stage_end) {
 /* ---- Not finite ------------------------------------------------------------------------------ */
 
 /* Back to the last good theta, saved; then the error, whose text says where. */
-static tn_status not_finite(pn_training *t) {
+static tn_status not_finite(pn_training *t, const char *reason) {
   size_t step = t->step;
   memcpy(t->incoming, t->theta, t->n * sizeof *t->theta);
   memcpy(t->theta, t->good, t->n * sizeof *t->theta);
   t->result.outcome = PN_NONFINITE;
   t->result.steps = t->step;
   t->result.seconds = t->seconds;
-  end_with(t, "the loss is not finite");
+  end_with(t, reason[0] ? reason : "the loss is not finite");
   TN_TRY(save(t, false));
   TN_TRY(pn_objective_explain(t->loss, t->incoming, step));
   return TN_FAIL(TN_ENONFINITE, "step %zu: the loss is not finite", step);
@@ -109,7 +112,7 @@ static tn_status record(pn_training *t, bool stage_end, bool *accepted) {
   *accepted = false;
   TN_TRY(pn_objective_loss(pn_loss_objective(t->loss), t->theta, &loss));
   if (!isfinite(loss))
-    return not_finite(t);
+    return not_finite(t, "");
   t->result.loss = loss;
   TN_TRY(pn_training_try(t, accepted));
   look_at_clock(t);
@@ -149,12 +152,15 @@ static tn_status open_stage(pn_training *t) {
     TN_TRY(pn_training_apply(t));
     TN_TRY(pn_training_refine(t));
   }
+  TN_TRY(pn_low_prepare(t));
   TN_TRY(weigh(t));
+  TN_TRY(pn_low_open(t));
   return pn_training_optimizer(t, t->stage);
 }
 
 static tn_status reopen_stage(pn_training *t) {
   TN_TRY(pn_training_choose(t, t->stage));
+  pn_low_attach(t);
   return pn_training_apply(t);
 }
 
@@ -211,6 +217,7 @@ static tn_status prepare_points(pn_training *t) {
   if (refines(t) && t->stage_step > 0 && t->stage_step % stage->stage.refine_every == 0) {
     TN_TRY(pn_training_refine(t));
     TN_TRY(pn_opt_resampled(t->opt));
+    TN_TRY(pn_low_resampled(t));
   }
   if (batch && !(stage->class_->flags & PN_OPT_KEEPS))
     return pn_loss_bind_batch(t->loss, batch, t->step);
@@ -220,14 +227,18 @@ static tn_status prepare_points(pn_training *t) {
 static tn_status one_step(pn_training *t, bool *done) {
   const pn_plan_stage *stage = present(t);
   pn_step_report r;
+  bool again = false;
+  char end[160] = "";
   const pn_opt_context context = {.pool = t->pool,
                                   .seed = t->options.seed,
-                                  .rate = pn_schedule_rate(&stage->schedule, t->stage_step)};
+                                  .rate = pn_schedule_rate(&stage->schedule, t->stage_step),
+                                  .scaler = t->scaled && !t->scaler.frozen ? &t->scaler : NULL};
   TN_TRY(prepare_points(t));
   memcpy(t->incoming, t->theta, t->n * sizeof *t->theta);
   TN_TRY(pn_opt_step(t->opt, &context, pn_loss_objective(t->loss), t->theta, &r));
-  if (r.nonfinite)
-    return not_finite(t);
+  TN_TRY(pn_low_after(t, &r, &again, end));
+  if (r.nonfinite && !again)
+    return not_finite(t, end);
   memcpy(t->good, t->incoming, t->n * sizeof *t->theta);
   ++t->stage_step;
   ++t->step;
@@ -235,7 +246,9 @@ static tn_status one_step(pn_training *t, bool *done) {
   if (isfinite(loss))
     t->result.loss = loss;
   *done = true;
-  if (r.stop) {
+  if (end[0]) {
+    end_with(t, end);
+  } else if (r.stop && !again) {
     end_with(t, r.reason[0] ? r.reason : "the method ended");
   } else if (stalled(t, loss)) {
     char text[96];
@@ -304,6 +317,7 @@ tn_status pn_training_run(pn_training *t) {
   t->result.outcome = PN_NOT_CONVERGED;
   while (!last && t->stage < t->plan.n)
     TN_TRY(run_stage(t, &last));
+  pn_low_sum(t);
   TN_TRY(pn_training_judge(t));
   if (t->clock > 0) {
     double now = pn_training_clock();

@@ -161,14 +161,13 @@ tn_status pn_training_visit(pn_training *t, pn_state_visitor *v) {
     t->result.steps = t->step;
     t->result.seconds = t->seconds;
     pn_opt_free(&t->opt);
+    TN_TRY(pn_training_choose(t, t->stage < t->plan.n ? t->stage : t->plan.n - 1));
     memcpy(t->good, t->theta, t->n * sizeof *t->theta);
     if (open)
       TN_TRY(pn_training_optimizer(t, t->stage));
   }
   if (open)
     TN_TRY(visit_optimizer(t->opt, v));
-  if (!v->restores)
-    return TN_OK;
-  TN_TRY(pn_training_choose(t, t->stage < t->plan.n ? t->stage : t->plan.n - 1));
-  return pn_training_apply(t);
+  TN_TRY(pn_low_visit(t, v, open));
+  return v->restores ? pn_training_apply(t) : TN_OK;
 }

@@ -28,7 +28,10 @@ struct pn_values {
 };
 
 tn_status pn_problem_dtype(const pn_problem *problem, tn_dtype *out) {
-  return tn_dtype_of_name(problem->precision != NULL ? problem->precision : "f64", out);
+  pn_precision precision;
+  TN_TRY(pn_problem_precision(problem, NULL, &precision));
+  *out = precision.model;
+  return TN_OK;
 }
 
 uint32_t pn_item_depends(const pn_problem *problem, const pn_item *item) {

@@ -34,7 +34,7 @@ tn_status pn_values_at(pn_values *values, const double *theta, size_t n_points,
 
 /* The coordinates that an item depends on (bit i). */
 uint32_t pn_item_depends(const pn_problem *problem, const pn_item *item);
-/* tn_dtype of the problem's [precision] compute. */
+/* The format of values of the unknowns: f64, or f32 for all others of [precision] compute. */
 tn_status pn_problem_dtype(const pn_problem *problem, tn_dtype *out) TN_MUST_USE;
 
 #endif

@@ -50,10 +50,6 @@ const char *pn_grouped(size_t n, char text[32]) {
   return text;
 }
 
-const char *pn_precision_name(tn_dtype dtype) {
-  return dtype == TN_F64 ? "float64" : dtype == TN_F32 ? "float32" : tn_dtype_name(dtype);
-}
-
 void pn_put_place(pn_text *text, const pn_problem *problem, const double *point) {
   bool first = true;
   for (size_t c = 0; c < problem->n_coordinates; ++c) {
@@ -102,7 +98,8 @@ static tn_status append(pn_arena *arena, pn_expr **sum, pn_expr *x, bool minus) 
 }
 
 /* Side e of a relation; of vectors the component. What needs a normal (dn of a vector) stays whole. */
-static tn_status component_of(pn_problem *problem, const pn_relation *r, pn_expr *e, pn_expr **out) {
+static tn_status component_of(pn_problem *problem, const pn_relation *r, pn_expr *e,
+                              pn_expr **out) {
   *out = e;
   if (e->components <= 1)
     return TN_OK;
@@ -220,6 +217,14 @@ static const pn_net *net_of_field(const pn_model *model, const char *field) {
   return NULL;
 }
 
+void pn_put_channel(pn_text *text, const pn_model *model, const char *field, const char *label) {
+  const pn_net *net = net_of_field(model, field);
+  if (net != NULL && net->n_out == 1)
+    put_symbol(text, model, net, field, label);
+  else
+    pn_putf(text, "%s of %s", label, field);
+}
+
 /* The same derivatives at another place: equal labels, or calls of one line as a symmetry makes
  * them. */
 static bool alike(const ag_group_report *a, const ag_group_report *b) {
@@ -274,8 +279,11 @@ void pn_put_channels(pn_text *text, const pn_model *model, const ag_resolve_repo
 void pn_put_plan(pn_text *text, const pn_plan *plan) {
   char steps[32];
   for (size_t i = 0; i < plan->n; ++i) {
+    const pn_precision *p = &plan->stages[i].precision;
     pn_putf(text, "%s%s %s", i > 0 ? ", " : "", plan->stages[i].class_->name,
             pn_grouped(plan->stages[i].stage.steps, steps));
+    if (plan->mixed)
+      pn_putf(text, " in %s%s", p->products == 3 ? "triple " : "", pn_precision_name(p->low));
   }
 }
 

@@ -113,7 +113,7 @@ tn_value tn_unary(tn_op_id op, tn_value x, double exponent) {
 }
 
 /* The common shape of two elementwise operands, or an error naming both. */
-static bool combine(tn_graph *graph, const char *name, tn_value a, tn_value b, tn_shape *out) {
+bool tn_shapes_join(tn_graph *graph, const char *name, tn_value a, tn_value b, tn_shape *out) {
   tn_shape sa = tn_shape_of(a), sb = tn_shape_of(b);
   char ta[96], tb[96];
   *out = sa.rank ? sa : sb;
@@ -135,7 +135,7 @@ tn_value tn_binary(tn_op_id op, tn_value a, tn_value b) {
   if (tn_dtype_of(a) != tn_dtype_of(b) || !tn_dtype_is_float(tn_dtype_of(a)))
     return tn_graph_fail(graph, TN_EDTYPE, "%s of %s and %s: expected one float dtype", row->name,
                          tn_dtype_name(tn_dtype_of(a)), tn_dtype_name(tn_dtype_of(b)));
-  if (!combine(graph, row->name, a, b, &shape)) return BAD;
+  if (!tn_shapes_join(graph, row->name, a, b, &shape)) return BAD;
   tn_dtype dtype = row->class_ == TN_COMPARISON ? TN_BOOL : tn_dtype_of(a);
   return make(graph, op, dtype, shape, 2, (tn_value[]){a, b}, (tn_node){0});
 }
@@ -160,7 +160,7 @@ tn_value tn_where(tn_value mask, tn_value a, tn_value b) {
   if (tn_dtype_of(a) != tn_dtype_of(b) || !tn_dtype_is_float(tn_dtype_of(a)))
     return tn_graph_fail(graph, TN_EDTYPE, "where: branches are %s and %s, expected one float dtype",
                          tn_dtype_name(tn_dtype_of(a)), tn_dtype_name(tn_dtype_of(b)));
-  if (!combine(graph, "where", a, b, &shape)) return BAD;
+  if (!tn_shapes_join(graph, "where", a, b, &shape)) return BAD;
   if (mask_shape.rank && shape.rank && !tn_shape_equal(&mask_shape, &shape)) {
     char tm[96], ta[96];
     return tn_graph_fail(graph, TN_ESHAPE, "where: mask %s against branches %s", text_of(mask, tm),
@@ -178,7 +178,7 @@ static tn_value logic(tn_op_id op, size_t n, const tn_value *m) {
       return tn_graph_fail(graph, TN_EDTYPE, "%s of %s: expected bool", tn_op_row(op)->name,
                            tn_dtype_name(tn_dtype_of(m[i])));
   tn_shape shape = tn_shape_of(m[0]);
-  if (n == 2 && !combine(graph, tn_op_row(op)->name, m[0], m[1], &shape)) return BAD;
+  if (n == 2 && !tn_shapes_join(graph, tn_op_row(op)->name, m[0], m[1], &shape)) return BAD;
   return make(graph, op, TN_BOOL, shape, n, m, (tn_node){0});
 }
 
@@ -355,6 +355,31 @@ tn_value tn_pad(tn_value x, size_t axis, size_t before, size_t after) {
   return make(graph, TN_OP_pad, tn_dtype_of(x), shape, 1, &x,
               (tn_node){.integer = {(int64_t)axis, (int64_t)before, (int64_t)after}});
 }
+
+/* ---- Rows ---- */
+
+static tn_value rowwise(tn_op_id id, tn_value x, double epsilon) {
+  tn_graph *graph = tn_common_graph(1, &x);
+  const char *name = tn_op_row(id)->name;
+  if (!graph) return BAD;
+  tn_shape shape = tn_shape_of(x);
+  char text[96];
+  if (!tn_dtype_is_float(tn_dtype_of(x)))
+    return tn_graph_fail(graph, TN_EDTYPE, "%s of %s: expected a float dtype", name,
+                         tn_dtype_name(tn_dtype_of(x)));
+  if (!shape.rank || shape.axis[shape.rank - 1])
+    return tn_graph_fail(graph, TN_ESHAPE, "%s: %s has no fixed last axis, over whose entries it goes", name,
+                         text_of(x, text));
+  if (!(epsilon >= 0 && isfinite(epsilon)))
+    return tn_graph_fail(graph, TN_ERANGE, "%s: epsilon is %g, expected a finite number that is not negative",
+                         name, epsilon);
+  tn_shape out = id == TN_OP_rstd ? drop_axis(shape, shape.rank - 1) : shape;
+  return make(graph, id, tn_dtype_of(x), out, 1, &x, (tn_node){.number = epsilon});
+}
+
+tn_value tn_softmax(tn_value x) { return rowwise(TN_OP_softmax, x, 0); }
+tn_value tn_layer_norm(tn_value x, double epsilon) { return rowwise(TN_OP_layer_norm, x, epsilon); }
+tn_value tn_rstd(tn_value x, double epsilon) { return rowwise(TN_OP_rstd, x, epsilon); }
 
 static bool same_dtype(tn_graph *graph, const char *name, size_t n, const tn_value *x) {
   for (size_t i = 1; i < n; ++i)

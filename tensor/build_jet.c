@@ -453,6 +453,9 @@ static tn_value rebuild_one(tn_graph *graph, uint32_t index, const tn_node *node
   case TN_OP_stack: return tn_stack(node->n_inputs, in);
   case TN_OP_cast: return tn_cast(in[0], node->dtype);
   case TN_OP_jet_outer: return tn_jet_outer((size_t)k[0], in, in + k[0]);
+  case TN_OP_softmax: return tn_softmax(in[0]);
+  case TN_OP_layer_norm: return tn_layer_norm(in[0], node->number);
+  case TN_OP_rstd: return tn_rstd(in[0], node->number);
   default: break;
   }
   if (node->op->arity == 1) return tn_unary(node->op->id, in[0], node->number);
@@ -461,10 +464,10 @@ static tn_value rebuild_one(tn_graph *graph, uint32_t index, const tn_node *node
   return tn_graph_fail(graph, TN_EUNSUPPORTED, "%s cannot be rebuilt on other inputs", node->op->name);
 }
 
-tn_status tn_rebuild(tn_graph *graph, uint32_t index, const tn_value *inputs, tn_value *ports) {
-  const tn_node *node = tn_node_at(graph, index);
-  tn_at_like(tn_value_at(graph, index, 0));
+static tn_status rebuild(tn_graph *graph, uint32_t index, const tn_node *node, const tn_value *inputs,
+                         tn_value *ports) {
   tn_op_id id = node->op->id;
+  if (id == TN_OP_custom) return tn_rebuild_custom(graph, node, inputs, ports);
   if (id == TN_OP_jet_lin || id == TN_OP_jet_unary || id == TN_OP_jet_mul || id == TN_OP_jet_mulT) {
     tn_jet y;
     TN_TRY(rebuild_jet(node, inputs, &y));
@@ -475,4 +478,13 @@ tn_status tn_rebuild(tn_graph *graph, uint32_t index, const tn_value *inputs, tn
   }
   ports[0] = rebuild_one(graph, index, node, inputs);
   return ports[0].graph ? TN_OK : tn_error_code();
+}
+
+tn_status tn_rebuild(tn_graph *graph, uint32_t index, const tn_value *inputs, tn_value *ports) {
+  const tn_node *node = tn_node_at(graph, index);
+  tn_at_like(tn_value_at(graph, index, 0));
+  uint32_t before = tn_segment(graph, graph->segment ? graph->segment : node->segment);
+  tn_status status = rebuild(graph, index, node, inputs, ports);
+  tn_segment(graph, before);
+  return status;
 }

@@ -33,11 +33,19 @@ typedef struct tn_debugger {
 } tn_debugger;
 
 static double element(const tn_seen *s, size_t e) {
-  if (s->dtype == TN_F64)
+  switch (s->dtype) {
+  case TN_F64:
     return ((const double *)s->data)[e];
-  if (s->dtype == TN_F32)
+  case TN_F32:
+  case TN_TF32:
     return ((const float *)s->data)[e];
-  return ((const uint8_t *)s->data)[e];
+  case TN_BF16:
+    return tn_of_bf16(((const uint16_t *)s->data)[e]);
+  case TN_F16:
+    return tn_of_f16(((const uint16_t *)s->data)[e]);
+  default:
+    return ((const uint8_t *)s->data)[e];
+  }
 }
 
 static tn_seen *input_of(const tn_debugger *d, const tn_node *node, uint32_t k) {
@@ -173,7 +181,7 @@ static tn_status report(const tn_debugger *d, const tn_seen *s, size_t e) {
 static tn_status first_bad(const tn_debugger *d) {
   for (size_t i = 0; i < d->n_values; ++i) {
     const tn_seen *s = &d->seen[i];
-    if (s->dtype != TN_F64 && s->dtype != TN_F32)
+    if (!tn_dtype_is_float(s->dtype))
       continue;
     for (size_t e = 0; e < s->rows * s->width; ++e)
       if (s->wanted[e] && !isfinite(element(s, e)))

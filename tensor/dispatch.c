@@ -83,7 +83,7 @@ static const level *level_in_use(void) {
 }
 
 static const tn_kernels *table(tn_dtype dtype, const level *at) {
-  if (!at || (dtype != TN_F64 && dtype != TN_F32)) return NULL;
+  if (!at || !tn_dtype_is_float(dtype)) return NULL;
   return dtype == TN_F64 ? at->f64 : at->f32;
 }
 
@@ -98,6 +98,6 @@ const char *tn_isa_levels(void) { return levels[count_here() - 1].upto; }
 /* By points costs transpositions of z, which pay from some rows on; columns that do not fill whole lane
  * vectors would be idle work. By lanes costs the folds, and rereads both operands. */
 bool tn_outer_by_points(tn_dtype dtype, size_t k, size_t n) {
-  size_t lanes = TN_LANE_BYTES / (dtype == TN_F32 ? sizeof(float) : sizeof(double));
+  size_t lanes = TN_LANE_BYTES / (dtype == TN_F64 ? sizeof(double) : sizeof(float));
   return k >= 16 && n >= lanes && n % lanes == 0;
 }

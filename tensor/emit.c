@@ -98,6 +98,15 @@ int tn_emit_register(tn_emitter *e, tn_lazy a) {
   return a.factor == 1 ? a.reg : emit(e, TN_STRIP_SCALE, 0, a.reg, 0, 0, a.factor);
 }
 
+int tn_emit_round(tn_emitter *e, tn_dtype dtype, int reg) {
+  tn_strip_code code = dtype == TN_TF32   ? TN_STRIP_ROUND_TF32
+                       : dtype == TN_BF16 ? TN_STRIP_ROUND_BF16
+                                          : TN_STRIP_ROUND_F16;
+  if (tn_dtype_compute(dtype) == dtype || e->status != TN_OK) return reg;
+  if (reg >= e->n_given && e->code[reg - e->n_given].code == code) return reg; /* rounded already */
+  return emit(e, code, 0, reg, 0, 0, 0);
+}
+
 tn_lazy tn_emit_mul(tn_emitter *e, tn_lazy a, tn_lazy b) {
   if (tn_lazy_is_zero(a) || tn_lazy_is_zero(b)) return TN_ZERO;
   if (a.reg < 0) return tn_emit_scale(a.factor, b);

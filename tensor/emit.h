@@ -30,6 +30,7 @@ tn_lazy tn_emit_binary(tn_emitter *e, tn_op_id op, int a, int b); /* a binary ro
 tn_lazy tn_emit_scale(double k, tn_lazy a);
 int tn_emit_register(tn_emitter *e, tn_lazy a); /* with factor 1 */
 int tn_emit_copy(tn_emitter *e, int reg);       /* always a new register */
+int tn_emit_round(tn_emitter *e, tn_dtype dtype, int reg); /* to a low dtype; the register itself for others */
 
 /* Improves the program (strip.h) and gives registers their places: the given ones, output[] behind them (each a
  * register of its own), then temporaries. */

@@ -42,7 +42,7 @@ void tn_slot_panels(const tn_exec *exec, tn_axis axis, size_t lanes, size_t slot
 }
 
 size_t tn_sum_bytes(const tn_program *p, size_t i) {
-  return (p->layout[p->port[i]].width * tn_dtype_size(p->nodes[i]->dtype) + 63) & ~(size_t)63;
+  return (p->layout[p->port[i]].width * p->layout[p->port[i]].size + 63) & ~(size_t)63;
 }
 
 const void *tn_input_data(const tn_frame *frame, size_t node, size_t input) {
@@ -54,8 +54,6 @@ const tn_layout *tn_input_layout(const tn_exec *exec, size_t node, size_t input)
   const tn_program *p = exec->program;
   return &p->layout[tn_port(p, p->nodes[node]->inputs[input])];
 }
-
-size_t tn_element_size(tn_dtype dtype) { return dtype == TN_BOOL ? 1 : tn_dtype_size(dtype); }
 
 /* ---- Making ---- */
 
@@ -71,7 +69,7 @@ static tn_status place_fixed(tn_exec *exec) {
         size_t port = p->port[i] + k;
         if (p->layout[port].axis) continue;
         if (pass == 1) exec->data[port] = (char *)exec->fixed + bytes;
-        bytes += (p->layout[port].width * tn_element_size(p->nodes[i]->dtype) + 63) & ~(size_t)63;
+        bytes += (p->layout[port].width * p->layout[port].size + 63) & ~(size_t)63;
       }
   }
   return TN_OK;
@@ -100,7 +98,7 @@ static tn_status make_common(tn_exec *exec) {
   return tn_new(workers, exec->scratch_part, &exec->scratch);
 }
 
-typedef enum kind { STREAMED, WHOLE, KEEPING } kind;
+typedef enum kind { STREAMED, WHOLE, KEEPING, STRICT } kind;
 
 static tn_status exec_new(const tn_program *program, tn_pool *pool, kind which, tn_exec **out) {
   tn_exec *exec = NULL;
@@ -110,7 +108,8 @@ static tn_status exec_new(const tn_program *program, tn_pool *pool, kind which, 
   exec->pool = pool;
   tn_status status = make_common(exec);
   if (status == TN_OK)
-    status = which == STREAMED ? tn_stream_new(exec) : tn_whole_new(exec, which == KEEPING);
+    status = which == STREAMED ? tn_stream_new(exec) : tn_whole_new(exec, which != WHOLE);
+  if (status == TN_OK && which == STRICT) status = tn_strict_new(exec);
   if (status != TN_OK) tn_exec_free(&exec);
   *out = exec;
   return status;
@@ -118,15 +117,23 @@ static tn_status exec_new(const tn_program *program, tn_pool *pool, kind which, 
 
 tn_status tn_exec_new(const tn_program *program, tn_pool *pool, tn_exec **out) {
   const char *wish = getenv("TN_EXECUTOR");
-  return exec_new(program, pool, wish && strcmp(wish, "reference") == 0 ? WHOLE : STREAMED, out);
+  kind which = !wish                            ? STREAMED
+               : strcmp(wish, "reference") == 0 ? WHOLE
+               : strcmp(wish, "strict") == 0    ? STRICT
+                                                : STREAMED;
+  return exec_new(program, pool, which, out);
 }
 
 tn_status tn_exec_reference(const tn_program *program, tn_pool *pool, tn_exec **out) {
   return exec_new(program, pool, WHOLE, out);
 }
 
-tn_status tn_exec_keeping(const tn_program *program, tn_pool *pool, tn_exec **out) {
+tn_status tn_exec_keeping_all(const tn_program *program, tn_pool *pool, tn_exec **out) {
   return exec_new(program, pool, KEEPING, out);
+}
+
+tn_status tn_exec_strict(const tn_program *program, tn_pool *pool, tn_exec **out) {
+  return exec_new(program, pool, STRICT, out);
 }
 
 void tn_exec_free(tn_exec **pointer) {
@@ -137,6 +144,7 @@ void tn_exec_free(tn_exec **pointer) {
   for (size_t i = 0; exec->output && i < exec->program->n_outputs; ++i)
     tn_buffer_release(&exec->output[i]);
   tn_whole_free(exec);
+  tn_strict_free(exec);
   tn_stream_free(exec);
   tn_free(&exec->bound);
   tn_free(&exec->number);
@@ -183,7 +191,8 @@ tn_status tn_exec_bind(tn_exec *exec, tn_value leaf, tn_buffer *buffer) {
   tn_buffer_retain(buffer);
   tn_buffer_release(&exec->bound[i]);
   exec->bound[i] = buffer;
-  if (!p->layout[p->port[i]].axis) exec->data[p->port[i]] = tn_map(buffer, TN_READ); /* used in place */
+  if (!p->layout[p->port[i]].axis && !tn_is_narrow(node->dtype)) /* used in place */
+    exec->data[p->port[i]] = tn_map(buffer, TN_READ);
   return TN_OK;
 }
 
@@ -198,10 +207,10 @@ tn_status tn_exec_set(tn_exec *exec, tn_value scalar, double value) {
 
 /* ---- Running ---- */
 
-static tn_status find_extents(tn_exec *exec) {
+tn_status tn_bound_extents(const tn_exec *exec, size_t *extent, bool *known) {
   const tn_program *p = exec->program;
-  size_t extent[TN_MAX_AXES + 1] = {0};
-  bool known[TN_MAX_AXES + 1] = {0};
+  memset(extent, 0, (TN_MAX_AXES + 1) * sizeof *extent);
+  memset(known, 0, (TN_MAX_AXES + 1) * sizeof *known);
   for (size_t i = 0; i < p->n_nodes; ++i) {
     const tn_node *node = p->nodes[i];
     if (node->op->id != TN_OP_parameter && node->op->id != TN_OP_input) continue;
@@ -220,6 +229,14 @@ static tn_status find_extents(tn_exec *exec) {
       extent[axis] = exec->offered[axis];
       known[axis] = true;
     }
+  return TN_OK;
+}
+
+static tn_status find_extents(tn_exec *exec) {
+  const tn_program *p = exec->program;
+  size_t extent[TN_MAX_AXES + 1];
+  bool known[TN_MAX_AXES + 1];
+  TN_TRY(tn_bound_extents(exec, extent, known));
   for (size_t i = 0; i < p->n_ports; ++i)
     if (p->layout[i].axis && !known[p->layout[i].axis])
       return TN_FAIL(TN_ESTATE, "run: no input is bound on point axis %u, its extent is unknown",
@@ -236,6 +253,15 @@ static tn_status find_extents(tn_exec *exec) {
   return TN_OK;
 }
 
+/* A bound leaf without points: used in place, but for elements of 16 bits. */
+static void fill_bound(tn_exec *exec, size_t i) {
+  size_t port = exec->program->port[i];
+  void *from = tn_map(exec->bound[i], TN_READ);
+  tn_dtype dtype = exec->program->nodes[i]->dtype;
+  if (tn_is_narrow(dtype)) tn_widen(dtype, exec->program->layout[port].width, from, exec->data[port]);
+  else exec->data[port] = from;
+}
+
 /* Leaves without points: numbers are filled in, bound buffers are used in place. */
 static void fill_fixed_leaves(tn_exec *exec) {
   const tn_program *p = exec->program;
@@ -246,7 +272,7 @@ static void fill_fixed_leaves(tn_exec *exec) {
     double value = node->number;
     switch (node->op->id) {
     case TN_OP_parameter:
-    case TN_OP_input: exec->data[port] = tn_map(exec->bound[i], TN_READ); continue;
+    case TN_OP_input: fill_bound(exec, i); continue;
     case TN_OP_scalar: value = exec->number[i]; break;
     case TN_OP_count: value = (double)exec->extent[node->integer[0]]; break;
     default: break;
@@ -254,8 +280,8 @@ static void fill_fixed_leaves(tn_exec *exec) {
     for (size_t k = 0; k < n; ++k) {
       double x = node->op->id == TN_OP_array ? node->data[k] : value;
       if (node->dtype == TN_F64) ((double *)exec->data[port])[k] = x;
-      else if (node->dtype == TN_F32) ((float *)exec->data[port])[k] = (float)x;
-      else ((uint8_t *)exec->data[port])[k] = x != 0;
+      else if (node->dtype == TN_BOOL) ((uint8_t *)exec->data[port])[k] = x != 0;
+      else ((float *)exec->data[port])[k] = (float)tn_round(node->dtype, x);
     }
   }
 }
@@ -270,7 +296,7 @@ void tn_clear_partial(const tn_frame *frame, size_t i) {
   memset(tn_partial(frame, i), 0, frame->exec->partial_bytes[i]);
 }
 
-/* Slots meet in a binary tree by index; pairs of an outer product without points come last. */
+/* Slots meet in a binary tree by index; pairs of an outer product without points come last, then the rounding. */
 void tn_combine_slots(tn_exec *exec, size_t i, size_t slots) {
   const tn_program *p = exec->program;
   const tn_node *node = p->nodes[i];
@@ -284,24 +310,27 @@ void tn_combine_slots(tn_exec *exec, size_t i, size_t slots) {
   memcpy(exec->data[p->port[i]], partial, width * kernels->size);
   tn_frame frame = {.exec = exec, .data = exec->data, .slot = SIZE_MAX, .scratch = exec->scratch};
   if (node->op->id == TN_OP_jet_outer) tn_run_outer(&frame, i, 0, 0);
+  else if (tn_node_rounds(node)) tn_round_outputs(&frame, i, 0, 1);
 }
 
 tn_status tn_exec_run(tn_exec *exec) {
   exec->ran = false;
+  TN_TRY(tn_check_float_environment()); /* twenty operations; the pool has checked its own threads */
   TN_TRY(find_extents(exec));
+  if (exec->strict) TN_TRY(tn_strict_begin(exec));
   fill_fixed_leaves(exec);
-  TN_TRY(exec->streamed ? tn_stream_run(exec) : tn_whole_run(exec));
-  exec->ran = true;
-  return TN_OK;
+  exec->failed = TN_OK;
+  tn_status status = exec->streamed ? tn_stream_run(exec) : tn_whole_run(exec);
+  if (status == TN_OK) status = exec->failed;
+  if (exec->strict) status = tn_strict_end(exec, status);
+  exec->ran = status == TN_OK;
+  return status;
 }
 
 /* ---- Results ---- */
 
-tn_status tn_exec_output(tn_exec *exec, size_t i, tn_buffer **out) {
+tn_status tn_copy_out(tn_exec *exec, size_t i) {
   const tn_program *p = exec->program;
-  *out = NULL;
-  if (i >= p->n_outputs) return TN_FAIL(TN_ERANGE, "output %zu of %zu", i, p->n_outputs);
-  if (!exec->ran) return TN_FAIL(TN_ESTATE, "output %zu was asked for before a run", i);
   const tn_node *node = p->nodes[p->outputs[i].node];
   const tn_shape *shape = &node->shapes[p->outputs[i].port];
   size_t port = tn_port(p, p->outputs[i]), extent[TN_MAX_RANK] = {0};
@@ -314,8 +343,12 @@ tn_status tn_exec_output(tn_exec *exec, size_t i, tn_buffer **out) {
   void *to = tn_map(exec->output[i], TN_WRITE);
   const tn_layout *layout = &p->layout[port];
   size_t rows = layout->axis ? extent[0] : 1;
-  if (!layout->axis)
-    memcpy(to, exec->data[port], layout->width * tn_element_size(node->dtype));
+  if (!layout->axis && tn_is_narrow(node->dtype))
+    tn_narrow(node->dtype, layout->width, exec->data[port], to);
+  else if (!layout->axis)
+    memcpy(to, exec->data[port], layout->width * layout->size);
+  else if (tn_is_narrow(node->dtype))
+    tn_unpack_narrow(node->dtype, rows, layout->width, exec->data[port], to);
   else if (node->dtype != TN_BOOL && rows)
     tn_kernels_of(node->dtype)->unpack(rows, layout->width, exec->data[port], to);
   else
@@ -325,6 +358,15 @@ tn_status tn_exec_output(tn_exec *exec, size_t i, tn_buffer **out) {
             ((const uint8_t *)exec->data[port])[(r / layout->lanes * layout->width + w) *
                                                     layout->lanes + r % layout->lanes];
   tn_unmap(exec->output[i]);
+  return TN_OK;
+}
+
+tn_status tn_exec_output(tn_exec *exec, size_t i, tn_buffer **out) {
+  *out = NULL;
+  if (i >= exec->program->n_outputs)
+    return TN_FAIL(TN_ERANGE, "output %zu of %zu", i, exec->program->n_outputs);
+  if (!exec->ran) return TN_FAIL(TN_ESTATE, "output %zu was asked for before a run", i);
+  if (!exec->strict) TN_TRY(tn_copy_out(exec, i)); /* else when the run ended */
   *out = exec->output[i];
   return TN_OK;
 }

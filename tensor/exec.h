@@ -9,6 +9,7 @@ struct tn_exec {
   tn_pool *pool;           /* may be NULL */
   struct tn_whole *whole;  /* of the reference executor, or NULL */
   struct tn_streamed *streamed; /* of the streamed executor, or NULL */
+  struct tn_strict *strict;     /* of the strict executor, which also has `whole`; or NULL */
   tn_buffer **bound;       /* of each node that is a parameter or input */
   double *number;          /* of each scalar node */
   size_t extent[TN_MAX_AXES + 1]; /* of each point axis, by id */
@@ -26,6 +27,7 @@ struct tn_exec {
   size_t fixed_bytes, point_bytes; /* storage that does not depend on extents, and that does */
   bool ready;              /* storage fits the extents */
   bool ran;                /* the last run ended well */
+  tn_status failed;        /* what an opaque operation of a user returned in this run (run_custom.c) */
 };
 
 /* What a node runs on: the values at some panels of a set of points. */
@@ -37,9 +39,8 @@ typedef struct tn_frame {
   void *scratch;     /* of this worker */
 } tn_frame;
 
-/* The reference executor with storage for every value. */
-tn_status tn_exec_keeping(const tn_program *program, tn_pool *pool, tn_exec **out) TN_MUST_USE;
-
+/* The extents of point axes that the bound leaves tell, by axis. */
+tn_status tn_bound_extents(const tn_exec *exec, size_t *extent, bool *known) TN_MUST_USE;
 /* Panels, groups and slots of a loop over an axis with a panel width. */
 size_t tn_panels(size_t points, size_t lanes);
 size_t tn_groups(size_t points, size_t lanes);
@@ -56,7 +57,9 @@ void tn_run_node(const tn_frame *frame, size_t i, size_t first, size_t last);
 void tn_run_jet(const tn_frame *frame, size_t i, size_t first, size_t last);
 void tn_run_outer(const tn_frame *frame, size_t i, size_t first, size_t last);
 tn_status tn_prepare_outer(const tn_frame *frame, size_t i) TN_MUST_USE;
-void tn_run_cast(const tn_frame *frame, size_t i);
+void tn_run_cast(const tn_frame *frame, size_t i, size_t first, size_t last);
+void tn_run_rowwise(const tn_frame *frame, size_t i, size_t first, size_t last); /* softmax, layer_norm, rstd */
+void tn_run_custom(const tn_frame *frame, size_t i, size_t first, size_t last);  /* operations of users */
 size_t tn_jet_scratch(const tn_exec *exec, size_t i); /* bytes */
 void *tn_partial(const tn_frame *frame, size_t i);
 void tn_clear_partial(const tn_frame *frame, size_t i);
@@ -65,13 +68,36 @@ void tn_combine_slots(tn_exec *exec, size_t i, size_t slots);
 
 const void *tn_input_data(const tn_frame *frame, size_t node, size_t input);
 const tn_layout *tn_input_layout(const tn_exec *exec, size_t node, size_t input);
-size_t tn_element_size(tn_dtype dtype);
+
+/* Low formats (low.c). */
+bool tn_is_low(tn_dtype dtype);
+bool tn_is_narrow(tn_dtype dtype); /* elements of buffers have 16 bits */
+bool tn_cast_rounds(tn_dtype from, tn_dtype to); /* to a low format that does not hold every number of `from` */
+/* Does this node round when it has computed? Moves and rows that give back a number they got do not. */
+bool tn_node_rounds(const tn_node *node);
+/* Rounds panels [first, last) of what it has computed; all of it, if the node runs on whole arrays. */
+void tn_round_outputs(const tn_frame *frame, size_t i, size_t first, size_t last);
+/* Exact, if the numbers are of the dtype; rows to panels and back as tn_kernels.pack and unpack do. */
+void tn_widen(tn_dtype dtype, size_t n, const uint16_t *x, float *y);
+void tn_narrow(tn_dtype dtype, size_t n, const float *x, uint16_t *y);
+void tn_pack_narrow(tn_dtype dtype, size_t rows, size_t width, const uint16_t *x, float *y);
+void tn_unpack_narrow(tn_dtype dtype, size_t rows, size_t width, const float *x, uint16_t *y);
 
 /* The kinds of executors: storage for extents that have changed, and a run. */
 tn_status tn_whole_new(tn_exec *exec, bool keep) TN_MUST_USE;
 tn_status tn_whole_extents(tn_exec *exec) TN_MUST_USE;
 tn_status tn_whole_run(tn_exec *exec) TN_MUST_USE;
 void tn_whole_free(tn_exec *exec);
+bool tn_whole_keeps(const tn_exec *exec); /* is it tn_exec_keeping_all? */
+tn_status tn_strict_new(tn_exec *exec) TN_MUST_USE;
+/* Before anything of a run, and after all of it, which ended with `status`. */
+tn_status tn_strict_begin(tn_exec *exec) TN_MUST_USE;
+tn_status tn_strict_end(tn_exec *exec, tn_status status) TN_MUST_USE;
+/* Node number t in running order has run on panels [first, last) with points; a phase has ended. */
+void tn_strict_after_node(const tn_exec *exec, size_t t, size_t first, size_t last);
+void tn_strict_after_phase(const tn_exec *exec, const tn_phase *phase);
+void tn_strict_free(tn_exec *exec);
+tn_status tn_copy_out(tn_exec *exec, size_t i) TN_MUST_USE; /* output i into its buffer */
 tn_status tn_stream_new(tn_exec *exec) TN_MUST_USE;
 tn_status tn_stream_extents(tn_exec *exec) TN_MUST_USE;
 tn_status tn_stream_run(tn_exec *exec) TN_MUST_USE;

@@ -13,8 +13,8 @@
 static double element(const tn_exec *exec, size_t port, tn_dtype dtype, size_t at) {
   const void *data = exec->data[port];
   if (dtype == TN_F64) return ((const double *)data)[at];
-  if (dtype == TN_F32) return ((const float *)data)[at];
-  return ((const uint8_t *)data)[at];
+  if (dtype == TN_BOOL) return ((const uint8_t *)data)[at];
+  return ((const float *)data)[at];
 }
 
 /* An element of a value: a point (ANY: any point, or a value without points) and a unit (ANY: any). */
@@ -99,7 +99,7 @@ tn_status tn_exec_explain(tn_exec *exec, size_t i, tn_culprit *out) {
   memset(out, 0, sizeof *out);
   if (i >= p->n_outputs) return TN_FAIL(TN_ERANGE, "explain: output %zu of %zu", i, p->n_outputs);
   tn_exec *full = NULL;
-  TN_TRY(tn_exec_keeping(p, exec->pool, &full));
+  TN_TRY(tn_exec_keeping_all(p, exec->pool, &full));
   for (size_t k = 0; k < p->n_nodes; ++k) {
     full->number[k] = exec->number[k];
     full->bound[k] = tn_buffer_retain(exec->bound[k]);

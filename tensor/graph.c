@@ -2,7 +2,10 @@
  *
  * A node is identified by its op, dtype, inputs, shapes and attributes; a hash table finds the equal node, so
  * common subexpressions are shared from the start. Leaves that are bound at run time (parameter, input,
- * scalar) are always new. Places are no part of a node's identity: the first maker's place stays.
+ * scalar) are always new. Places are no part of a node's identity: the first maker's place stays. A segment is:
+ * nodes of two segments are two nodes, however equal they are otherwise, so that a value can be computed twice. The
+ * second one knows the first (tn_node.origin), and so do nodes that are equal up to this: the hash and the search go
+ * by first nodes. Leaves belong to no segment.
  *
  * Attributes in tn_node.integer, by op
  *   sum        0: axis
@@ -98,9 +101,12 @@ static void forget(tn_graph *graph) {
   tn_free(&graph->nodes);
   tn_free(&graph->table);
   tn_free(&graph->jet_tables);
+  tn_free(&graph->segments);
   for (size_t i = 0; i < graph->n_axes; ++i) tn_free(&graph->axis_name[i]);
   graph->n_nodes = graph->node_capacity = graph->table_size = graph->n_jet_tables = graph->n_axes = 0;
   graph->place = (tn_place){0};
+  graph->segment = 0;
+  graph->n_segments = 0;
   graph->error = TN_OK;
 }
 
@@ -118,6 +124,8 @@ void tn_graph_reset(tn_graph *graph) {
   for (size_t i = 0; i < graph->n_axes; ++i) tn_free(&graph->axis_name[i]);
   graph->n_nodes = graph->n_jet_tables = graph->n_axes = 0;
   graph->place = (tn_place){0};
+  graph->segment = 0;
+  graph->n_segments = 0;
   graph->error = TN_OK;
   tn_arena_reset(&graph->arena);
   graph->generation = next_generation();
@@ -166,6 +174,32 @@ void tn_at(tn_graph *graph, const char *file, int line, int column, const char *
 void tn_at_like(tn_value value) {
   const tn_node *node = tn_node_of(value);
   if (node) value.graph->place = (tn_place){node->file, node->text, node->line, node->column};
+}
+
+/* ---- Segments ---- */
+
+uint32_t tn_segment(tn_graph *graph, uint32_t id) {
+  uint32_t before = graph->segment;
+  graph->segment = id <= graph->n_segments ? id : 0;
+  return before;
+}
+
+uint32_t tn_segment_new(tn_graph *graph, uint32_t base, uint64_t key) {
+  for (size_t i = 0; key && i < graph->n_segments; ++i)
+    if (graph->segments[i].base == base && graph->segments[i].key == key) return (uint32_t)i + 1;
+  size_t n = graph->n_segments;
+  if ((n & (n + 1)) == 0) { /* room for n + 1 more; a reset keeps what there is */
+    struct tn_segment_row *rows = NULL;
+    if (TN_NEW(2 * n + 1, &rows) != TN_OK) {
+      tn_graph_fail(graph, TN_ENOMEM, "segments: out of memory");
+      return 0;
+    }
+    if (n) memcpy(rows, graph->segments, n * sizeof *rows);
+    tn_free(&graph->segments);
+    graph->segments = rows;
+  }
+  graph->segments[n] = (struct tn_segment_row){base, key};
+  return (uint32_t)++graph->n_segments;
 }
 
 tn_value tn_graph_fail(tn_graph *graph, tn_status code, const char *format, ...) {
@@ -271,15 +305,24 @@ static bool is_bound_leaf(const tn_node *node) {
          node->op->id == TN_OP_scalar;
 }
 
-static uint64_t hash_node(const tn_node *node) {
+/* The first node that computed this input. */
+static tn_edge first_of(const tn_graph *graph, tn_edge e) {
+  uint32_t origin = graph->nodes[e.node]->origin;
+  return origin ? (tn_edge){origin - 1, e.port} : e;
+}
+
+/* Equal for nodes that compute the same, in whatever segments. */
+static uint64_t hash_node(const tn_graph *graph, const tn_node *node) {
   uint64_t h = mix(node->op->id, node->dtype), number;
   memcpy(&number, &node->number, 8);
   h = mix(mix(h, number), (uint64_t)(uintptr_t)node->table);
   h = mix_bytes(h, node->integer, sizeof node->integer);
   h = mix_bytes(h, node->mask, sizeof node->mask);
   h = mix(h, node->out_mask);
-  for (uint32_t i = 0; i < node->n_inputs; ++i)
-    h = mix(h, ((uint64_t)node->inputs[i].node << 16) | node->inputs[i].port);
+  for (uint32_t i = 0; i < node->n_inputs; ++i) {
+    tn_edge e = first_of(graph, node->inputs[i]);
+    h = mix(h, ((uint64_t)e.node << 16) | e.port);
+  }
   for (uint32_t i = 0; i < node->n_outputs; ++i) { /* by members: a tn_shape has padding */
     const tn_shape *shape = &node->shapes[i];
     for (uint32_t q = 0; q < shape->rank; ++q) h = mix(mix(h, shape->axis[q]), shape->extent[q]);
@@ -294,7 +337,8 @@ static uint64_t hash_node(const tn_node *node) {
   return h;
 }
 
-static bool equal_nodes(const tn_node *a, const tn_node *b) {
+/* Do they compute the same? */
+static bool equal_nodes(const tn_graph *graph, const tn_node *a, const tn_node *b) {
   if (a->op != b->op || a->dtype != b->dtype || a->n_inputs != b->n_inputs ||
       a->n_outputs != b->n_outputs || a->table != b->table || a->out_mask != b->out_mask)
     return false;
@@ -302,8 +346,10 @@ static bool equal_nodes(const tn_node *a, const tn_node *b) {
       memcmp(a->integer, b->integer, sizeof a->integer) ||
       memcmp(a->mask, b->mask, sizeof a->mask))
     return false;
-  for (uint32_t i = 0; i < a->n_inputs; ++i)
-    if (a->inputs[i].node != b->inputs[i].node || a->inputs[i].port != b->inputs[i].port) return false;
+  for (uint32_t i = 0; i < a->n_inputs; ++i) {
+    tn_edge x = first_of(graph, a->inputs[i]), y = first_of(graph, b->inputs[i]);
+    if (x.node != y.node || x.port != y.port) return false;
+  }
   for (uint32_t i = 0; i < a->n_outputs; ++i)
     if (!tn_shape_equal(&a->shapes[i], &b->shapes[i])) return false;
   if (!a->data != !b->data || !a->call != !b->call) return false;
@@ -311,6 +357,14 @@ static bool equal_nodes(const tn_node *a, const tn_node *b) {
   if (a->call && (a->call->field != b->call->field || a->call->output != b->call->output ||
                   memcmp(a->call->power, b->call->power, sizeof a->call->power)))
     return false;
+  return true;
+}
+
+/* Of nodes that compute the same: in one segment, from the very same inputs? */
+static bool one_node(const tn_node *a, const tn_node *b) {
+  if (a->segment != b->segment) return false;
+  for (uint32_t i = 0; i < a->n_inputs; ++i)
+    if (a->inputs[i].node != b->inputs[i].node || a->inputs[i].port != b->inputs[i].port) return false;
   return true;
 }
 
@@ -345,7 +399,7 @@ static tn_status make_room(tn_graph *graph) {
   uint32_t *table = NULL;
   TN_TRY(TN_NEW(size, &table));
   for (size_t i = 0; i < graph->n_nodes; ++i) {
-    size_t at = hash_node(graph->nodes[i]) & (size - 1);
+    size_t at = hash_node(graph, graph->nodes[i]) & (size - 1);
     while (table[at]) at = (at + 1) & (size - 1);
     table[at] = (uint32_t)i + 1;
   }
@@ -355,16 +409,21 @@ static tn_status make_room(tn_graph *graph) {
   return TN_OK;
 }
 
-tn_value tn_node_make(tn_graph *graph, const tn_node *node) {
+tn_value tn_node_make(tn_graph *graph, const tn_node *from) {
+  tn_node own = *from, *node = &own;
+  own.segment = own.op->class_ == TN_LEAF ? 0 : graph->segment;
+  own.origin = 0;
   for (uint32_t i = 0; i < node->n_outputs; ++i) {
     tn_shape shape = node->shapes[i];
     if (!tn_shape_settle(graph, node->op->name, &shape)) return (tn_value){0};
   }
   if (make_room(graph) != TN_OK) return tn_graph_fail(graph, TN_ENOMEM, "graph: out of memory");
-  size_t at = hash_node(node) & (graph->table_size - 1);
+  size_t at = hash_node(graph, node) & (graph->table_size - 1);
   for (; graph->table[at]; at = (at + 1) & (graph->table_size - 1)) {
     uint32_t i = graph->table[at] - 1;
-    if (!is_bound_leaf(node) && equal_nodes(graph->nodes[i], node)) return tn_value_at(graph, i, 0);
+    if (is_bound_leaf(node) || !equal_nodes(graph, graph->nodes[i], node)) continue;
+    if (one_node(graph->nodes[i], node)) return tn_value_at(graph, i, 0);
+    own.origin = graph->nodes[i]->origin ? graph->nodes[i]->origin : i + 1;
   }
   tn_node *copy = NULL;
   if (tn_node_copy(&graph->arena, node, &copy) != TN_OK)

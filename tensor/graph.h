@@ -29,6 +29,9 @@ struct tn_graph {
   char *axis_name[TN_MAX_AXES]; /* axis a is entry a - 1 */
   size_t n_axes;
   tn_place place;
+  uint32_t segment;        /* of nodes to come */
+  struct tn_segment_row { uint32_t base; uint64_t key; } *segments; /* id i is entry i - 1 */
+  size_t n_segments;
   tn_status error;
   char error_text[1024];
   const tn_jet_table **jet_tables;
@@ -38,6 +41,11 @@ struct tn_graph {
   struct tn_runtime *runtime; /* programs of earlier steps, settings; outlives tn_graph_reset, see eval.c */
 };
 
+/* The common shape of two elementwise operands; false: an error of the graph (build.c). */
+bool tn_shapes_join(tn_graph *graph, const char *name, tn_value a, tn_value b, tn_shape *out);
+tn_status tn_rebuild_custom(tn_graph *graph, const tn_node *node, const tn_value *in, tn_value *ports)
+    TN_MUST_USE; /* register.c */
+const tn_op *tn_registered_find(const char *name); /* register.c */
 void tn_results_clear(tn_graph *graph); /* eval.c */
 void tn_runtime_free(tn_graph *graph);  /* eval.c */
 

@@ -2,8 +2,8 @@
  *
  * y = f^(m)(z) in an algebra: with n = z - z_0 (nilpotent) and d_k = f^(m+k)(z_0)/k!,
  *     y = d_0 + n (d_1 + n (d_2 + ...)),     products by the structure table, terms in table order,
- * every product of a term as (factor * left [* coefficient]) * right, added by one FMA. What strip.c makes of
- * the instructions keeps their bits.
+ * every product of a term as (factor * left [* coefficient]) * right, added by one FMA. In a low format all that is
+ * f32, and each channel of the result rounds once. What strip.c makes of the instructions keeps their bits.
  */
 #include "tensor/emit.h"
 
@@ -69,7 +69,7 @@ tn_status tn_jet_emit(tn_emitter *e, const tn_node *node, const int *in, int *ou
   else jet_product(p, p->left, p->right, node->op->id == TN_OP_jet_mulT, channel);
   for (int c = 0; c < TN_MAX_CHANNELS && status == TN_OK; ++c) {
     if (!(node->out_mask >> c & 1)) continue;
-    *out++ = tn_emit_register(e, channel[c]);
+    *out++ = tn_emit_round(e, node->dtype, tn_emit_register(e, channel[c]));
     status = e->status;
   }
   tn_free(&p);

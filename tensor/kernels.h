@@ -41,6 +41,8 @@ typedef struct tn_kernels {
   /* Elementwise rows of ops.def over n contiguous elements; NULL where a row has none. y may equal a or b. */
   tn_cell_fn cell[TN_OPS];       /* unary, power (k = exponent), binary */
   tn_compare_fn compare[TN_OPS]; /* comparisons; y is 0 or 1 */
+  /* y[i] = x[i] rounded to a low format that computes in T; NULL for other dtypes. y may equal x. */
+  void (*round[TN_DTYPES])(size_t n, void *y, const void *x);
   void (*where)(size_t n, void *y, const uint8_t *mask, const void *a, const void *b);
   /* Runs a program (strip.h) over n <= TN_STRIP elements; registers[i] is where register i lies. */
   void (*strip)(size_t count, const tn_strip_instruction *program, void *const *registers, size_t n);
@@ -69,7 +71,7 @@ typedef struct tn_kernels {
   void (*unpack)(size_t rows, size_t w, const void *x, void *y);
 } tn_kernels;
 
-/* The table of TN_F64 or TN_F32 for the instruction set in use; NULL for another dtype. */
+/* The table of the format that a float dtype computes in, for the instruction set in use; NULL for another dtype. */
 const tn_kernels *tn_kernels_of(tn_dtype dtype);
 /* A given level, for tests that compare bits: "base", "v3", "v4"; NULL where this build or CPU lacks it. */
 const tn_kernels *tn_kernels_at(tn_dtype dtype, const char *level);

@@ -13,7 +13,8 @@
  *   V, I, U      vector, vectors of signed (also masks) and unsigned integers of the same width
  *   LANES        elements of V;  PANEL  points of a panel;  PARTS  vectors of a lane vector
  *   F(name)      a file-local name of this dtype;  X(name)  an external one of this dtype and TN_ISA
- *   FMA(a, b, c), SEL(mask, a, b), K(c), KI(c), AS_INT(v), AS_FLOAT(i), load(p), store(p, v)
+ *   FMA(a, b, c), SEL(mask, a, b), K(c), KI(c), AS_INT(v), AS_FLOAT(i), load(p), store(p, v),
+ *   TO_TF32(v), TO_BF16(v), TO_F16(v)
  */
 #include "tensor/kernels.h"
 
@@ -214,6 +215,30 @@ INLINE bool any_f32(i_f32 mask) {
 }
 #endif
 
+/* A number of f32 rounded to the nearest one of a low format, ties to even, in integer arithmetic on its bits: half
+ * a unit less one, and one more if the last bit that stays is odd, is added, and the bits behind are cleared. A carry
+ * moves into the exponent, and up to infinity. Subnormal results of tf32 and bf16 come by the same line. NaN stays
+ * one. No low format computes in f64: its functions are there for the tables alone. */
+INLINE v_f32 round_at_f32(v_f32 x, int shift) {
+  u_f32 bits = (u_f32)x, odd = bits >> shift & (u_f32)splat_i_f32(1);
+  u_f32 keep = (u_f32)splat_i_f32(-(1 << shift)), half = (u_f32)splat_i_f32((1 << (shift - 1)) - 1);
+  u_f32 quiet = (bits | (u_f32)splat_i_f32(1 << 22)) & keep;
+  return select_f32(x == x, (v_f32)((bits + half + odd) & keep), (v_f32)quiet);
+}
+INLINE v_f32 round_tf32_f32(v_f32 x) { return round_at_f32(x, 13); }
+INLINE v_f32 round_bf16_f32(v_f32 x) { return round_at_f32(x, 16); }
+/* Below 2^-14 numbers of f16 are multiples of 2^-24, the spacing of f32 in [1/2, 1): adding 1/2 rounds to one. */
+INLINE v_f32 round_f16_f32(v_f32 x) {
+  u_f32 sign = (u_f32)x & (u_f32)splat_f32(-0.0f);
+  v_f32 a = (v_f32)((u_f32)x ^ sign), y = round_at_f32(a, 13), half = splat_f32(0.5f);
+  y = select_f32(a < splat_f32(0x1p-14f), (a + half) - half, y);
+  y = select_f32(a >= splat_f32(65520), splat_f32(INFINITY), y);
+  return (v_f32)((u_f32)y | sign);
+}
+INLINE v_f64 round_tf32_f64(v_f64 x) { return x; }
+INLINE v_f64 round_bf16_f64(v_f64 x) { return x; }
+INLINE v_f64 round_f16_f64(v_f64 x) { return x; }
+
 #define JOIN2_(a, b) a##_##b
 #define JOIN2(a, b) JOIN2_(a, b)
 #define JOIN3_(a, b, c) a##_##b##_##c
@@ -231,6 +256,9 @@ INLINE bool any_f32(i_f32 mask) {
 #define FMA(a, b, c) F(fma)(a, b, c)
 #define K(c) F(splat)((T)(c))
 #define SEL(mask, a, b) F(select)(mask, a, b)
+#define TO_TF32(x) F(round_tf32)(x)
+#define TO_BF16(x) F(round_bf16)(x)
+#define TO_F16(x) F(round_f16)(x)
 #define load(p) (*(const JOIN2(m, DTYPE) *)(p))
 #define store(p, v) ((void)(*(JOIN2(m, DTYPE) *)(p) = (v)))
 

@@ -25,8 +25,8 @@ static size_t vectors(const tn_layout *layout) {
 
 static bool has_points(const tn_program *p, size_t i) { return p->layout[p->port[i]].axis != 0; }
 
-static bool is_cast_of_points(const tn_program *p, size_t i) {
-  return p->nodes[i]->op->id == TN_OP_cast && has_points(p, i);
+static void mark_whole(tn_plan *plan, size_t port) {
+  plan->whole[port] = plan->whole[port] || plan->program->layout[port].axis != 0;
 }
 
 static tn_status find_stages(tn_plan *plan) {
@@ -39,7 +39,7 @@ static tn_status find_stages(tn_plan *plan) {
     uint32_t stage = 0;
     for (uint32_t k = 0; k < p->nodes[i]->n_inputs; ++k) {
       uint32_t in = p->nodes[i]->inputs[k].node;
-      uint32_t after = plan->stage[in] + (tn_is_reduction(p, in) || is_cast_of_points(p, in));
+      uint32_t after = plan->stage[in] + (tn_is_reduction(p, in) || tn_changes_panels(p, in));
       if (after > stage) stage = after;
     }
     plan->stage[i] = stage;
@@ -48,7 +48,7 @@ static tn_status find_stages(tn_plan *plan) {
   for (size_t s = 0; s < plan->n_stages; ++s)
     for (size_t i = 0; i < p->n_nodes; ++i) {
       if (plan->stage[i] != s) continue;
-      if (is_cast_of_points(p, i)) plan->casts[plan->n_casts++] = (uint32_t)i;
+      if (tn_changes_panels(p, i)) plan->casts[plan->n_casts++] = (uint32_t)i;
       else if (!has_points(p, i) && !tn_is_reduction(p, i)) plan->fixed[plan->n_fixed++] = (uint32_t)i;
     }
   for (size_t i = 0; i < p->n_outputs; ++i) {
@@ -56,8 +56,9 @@ static tn_status find_stages(tn_plan *plan) {
     plan->whole[port] = p->layout[port].axis != 0;
   }
   for (size_t i = 0; i < plan->n_casts; ++i) {
-    plan->whole[p->port[plan->casts[i]]] = true;
-    plan->whole[tn_port(p, p->nodes[plan->casts[i]]->inputs[0])] = true;
+    const tn_node *node = p->nodes[plan->casts[i]]; /* more than one port: operations of users */
+    for (uint32_t k = 0; k < node->n_outputs; ++k) mark_whole(plan, p->port[plan->casts[i]] + k);
+    for (uint32_t k = 0; k < node->n_inputs; ++k) mark_whole(plan, tn_port(p, node->inputs[k]));
   }
   return TN_OK;
 }
@@ -103,12 +104,12 @@ static void find_wanted(planner *b, size_t count, const uint32_t *run) {
 static tn_status add_run(planner *b, size_t from, size_t width) {
   uint32_t *run = NULL;
   size_t count = 0, cost = 0;
-  tn_dtype dtype = b->p->nodes[b->nodes[from]]->dtype;
+  tn_dtype dtype = tn_dtype_compute(b->p->nodes[b->nodes[from]]->dtype);
   TN_TRY(TN_NEW(b->n_nodes, &run));
   for (size_t i = from; i < b->n_nodes; ++i) {
     uint32_t node = b->nodes[i];
     if (b->state[node] != 1 || tn_run_width(b->p, node) != width ||
-        b->p->nodes[node]->dtype != dtype || !is_ready(b, node))
+        tn_dtype_compute(b->p->nodes[node]->dtype) != dtype || !is_ready(b, node))
       continue;
     cost += tn_run_cost(b->p, node);
     if (count && cost > TN_RUN_COST) break;
@@ -267,7 +268,7 @@ static bool in_loop(const planner *b, size_t i) { /* by its points, wherever the
 }
 
 static bool is_sink(const planner *b, size_t i) {
-  if (b->plan->stage[i] != b->loop->stage || is_cast_of_points(b->p, i) || !in_loop(b, i)) return false;
+  if (b->plan->stage[i] != b->loop->stage || tn_changes_panels(b->p, i) || !in_loop(b, i)) return false;
   if (tn_is_reduction(b->p, i)) return true;
   for (uint32_t k = 0; k < b->p->nodes[i]->n_outputs; ++k)
     if (b->plan->whole[b->p->port[i] + k]) return true;
@@ -277,7 +278,7 @@ static bool is_sink(const planner *b, size_t i) {
 /* In an earlier loop, or by a cast: such a value is read from its whole array. */
 static bool is_there(const planner *b, tn_edge in) {
   return b->plan->whole[tn_port(b->p, in)] &&
-         (b->plan->stage[in.node] < b->loop->stage || is_cast_of_points(b->p, in.node));
+         (b->plan->stage[in.node] < b->loop->stage || tn_changes_panels(b->p, in.node));
 }
 
 /* Everything with points that the sinks need, in program order. */

@@ -1,14 +1,15 @@
 /* plan.h: how the streamed executor runs a program.
  *
  * Stages. A sum over points is known when its loop has ended, so what needs it belongs to a later stage:
- *     stage(node) = max over inputs of stage(input) + (1 if the input is a sum over points or a cast of points).
+ *     stage(node) = max over inputs of stage(input) + (1 if the input is a sum over points or changes panels),
+ * where a cast of points from or to f64 changes the width of panels.
  * In a stage, nodes without points run first; then one loop for each kind of points (axis, panel width) in
- * which something of this stage is wanted: a sum, an output with points, the operand of a cast; then casts.
+ * which something of this stage is wanted: a sum, an output with points, the operand of such a cast; then casts.
  *
  * Loops. Values with points live in tiles and do not outlast their loop: a later loop computes again what it
- * needs. Only outputs with points and operands and results of casts lie in whole arrays.
+ * needs. Only outputs with points and operands and results of such casts lie in whole arrays.
  *
- * Steps. Inside a loop elementwise nodes and jets of one width that can run together become one strip program
+ * Steps. Inside a loop elementwise nodes, casts among f32 and low formats, and jets of one width that can run together become one strip program
  * (strip.h): matrix products, structure and sums stand between them. Values inside a run need no storage.
  */
 #ifndef TENSOR_PLAN_H
@@ -33,7 +34,7 @@ typedef struct tn_operand {
 
 /* Registers: operands, results, temporaries. */
 typedef struct tn_run {
-  tn_dtype dtype;
+  tn_dtype dtype; /* that its instructions compute in */
   size_t width;
   size_t n_operands, n_results, n_temporaries, count;
   tn_operand *operands;
@@ -75,7 +76,7 @@ typedef struct tn_plan {
   size_t n_stages, n_loops, n_fixed, n_casts;
   uint32_t *stage;  /* of each node */
   uint32_t *fixed;  /* nodes without points, by stage */
-  uint32_t *casts;  /* of values with points, by stage */
+  uint32_t *casts;  /* of values with points, and opaque operations of users; by stage */
   tn_loop *loops;   /* by stage */
   bool *whole;      /* of each port */
 } tn_plan;

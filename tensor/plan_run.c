@@ -5,6 +5,7 @@
  * register share their storage; only a whole array gets a copy.
  */
 #include "tensor/emit.h"
+#include "tensor/exec.h"
 #include "tensor/plan.h"
 
 #include <string.h>
@@ -23,13 +24,14 @@ size_t tn_run_cost(const tn_program *p, size_t i) {
 size_t tn_run_width(const tn_program *p, size_t i) {
   const tn_node *node = p->nodes[i];
   const tn_layout *out = &p->layout[p->port[i]];
-  if (!out->axis || (node->dtype != TN_F64 && node->dtype != TN_F32)) return 0;
+  if (!out->axis || !tn_dtype_is_float(node->dtype)) return 0;
   switch (node->op->id) {
   case TN_OP_jet_unary:
   case TN_OP_jet_mul:
   case TN_OP_jet_mulT:
   case TN_OP_fill: return out->width;
   case TN_OP_expand: return is_repeat(p, node) ? out->width : 0;
+  case TN_OP_cast: return tn_changes_panels(p, i) ? 0 : out->width;
   case TN_OP_where: return 0;
   default: return node->op->arity > 0 && node->op->class_ != TN_COMPARISON ? out->width : 0;
   }
@@ -80,12 +82,21 @@ static tn_status emit_node(builder *b, const tn_node *node, int *out) {
   case TN_OP_jet_unary:
   case TN_OP_jet_mul:
   case TN_OP_jet_mulT: return tn_jet_emit(&b->e, node, in, out);
-  case TN_OP_fill: *out = tn_emit_register(&b->e, tn_emit_number(node->number)); break;
+  case TN_OP_fill:
+    *out = tn_emit_register(&b->e, tn_emit_number(tn_is_low(node->dtype) ? tn_round(node->dtype, node->number)
+                                                                         : node->number));
+    break;
   case TN_OP_expand: *out = in[0]; break;
+  case TN_OP_cast:
+    *out = tn_cast_rounds(b->p->nodes[node->inputs[0].node]->dtype, node->dtype)
+               ? tn_emit_round(&b->e, node->dtype, in[0])
+               : in[0];
+    break;
   default:
     *out = tn_emit_register(&b->e, node->op->arity == 1
                                        ? tn_emit_cell(&b->e, node->op->id, (tn_lazy){1, in[0]}, node->number)
                                        : tn_emit_binary(&b->e, node->op->id, in[0], in[1]));
+    if (tn_node_rounds(node)) *out = tn_emit_round(&b->e, node->dtype, *out);
   }
   return b->e.status;
 }
@@ -208,7 +219,7 @@ tn_status tn_run_new(tn_plan *plan, size_t count, const uint32_t *nodes, const b
   size_t inputs = 0;
   for (size_t i = 0; i < count; ++i) inputs += p->nodes[nodes[i]]->n_inputs;
   TN_TRY(tn_arena_take(&plan->arena, 1, sizeof **out, out));
-  (*out)->dtype = p->nodes[nodes[0]]->dtype;
+  (*out)->dtype = tn_dtype_compute(p->nodes[nodes[0]]->dtype);
   (*out)->width = b.width = p->layout[p->port[nodes[0]]].width;
   TN_TRY(TN_NEW(p->n_ports, &b.reg));
   tn_status status = TN_NEW(inputs + 1, &b.operands);

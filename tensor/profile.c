@@ -29,7 +29,7 @@ static double expression_flops(unsigned code) {
   };
   double n = 0;
   for (const char *c = values[code]; c && *c; ++c)
-    n += *c == '*' || *c == '/' || *c == '+' || *c == '-' ? 1 : *c == 'F' ? 2 : 0;
+    n += *c == '*' || *c == '/' || *c == '+' || *c == '-' ? 1 : c[0] == 'F' && c[1] == 'M' ? 2 : 0;
   return n;
 }
 
@@ -89,7 +89,7 @@ static void count_node(const tn_exec *exec, const tn_loop *loop, size_t i, tn_pr
     break;
   case TN_OP_sum: {
     row->work = TN_WORK_SUMS;
-    row->flops = bytes_of(exec, tn_port(p, node->inputs[0])) / (double)tn_dtype_size(node->dtype);
+    row->flops = bytes_of(exec, tn_port(p, node->inputs[0])) / (double)p->layout[p->port[i]].size;
     break;
   }
   default: row->work = TN_WORK_MOVES;
@@ -111,7 +111,7 @@ static void collect(tn_exec *exec, size_t runs, tn_profile_row *rows) {
       row->loop = i;
       row->stage = loop->stage;
       row->points = exec->extent[loop->axis];
-      row->dtype = p->nodes[step->node]->dtype;
+      row->dtype = tn_dtype_compute(p->nodes[step->node]->dtype);
       if (step->run) count_run(exec, loop, step->run, row);
       else count_node(exec, loop, step->node, row);
       for (size_t w = 0; w < s->n_workers; ++w)

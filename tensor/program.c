@@ -21,6 +21,12 @@ bool tn_is_reduction(const tn_program *p, size_t i) {
   return false;
 }
 
+bool tn_changes_panels(const tn_program *p, size_t i) {
+  if (tn_crosses_points(p, i)) return true;
+  if (p->nodes[i]->op->id != TN_OP_cast || !p->layout[p->port[i]].axis) return false;
+  return p->layout[p->port[i]].lanes != p->layout[tn_port(p, p->nodes[i]->inputs[0])].lanes;
+}
+
 static tn_status copy_nodes(tn_program *p, tn_graph *graph, size_t n, const tn_value *outputs) {
   uint32_t *map = NULL;
   TN_TRY(TN_NEW(graph->n_nodes + 1, &map));
@@ -94,8 +100,8 @@ static tn_status check_node(const tn_node *node) {
   if (node->file) snprintf(place, sizeof place, "%s:%d:%d: ", node->file, node->line, node->column);
   if (node->op->class_ == TN_ATOM)
     return TN_FAIL(TN_ESTATE, "%sa call of a field is not resolved; call ag_resolve first", place);
-  if (node->dtype != TN_F64 && node->dtype != TN_F32 && node->dtype != TN_BOOL)
-    return TN_FAIL(TN_EUNSUPPORTED, "%s%s in %s: the CPU executor runs f64 and f32", place,
+  if (!tn_dtype_is_float(node->dtype) && node->dtype != TN_BOOL)
+    return TN_FAIL(TN_EUNSUPPORTED, "%s%s in %s: executors run float dtypes and masks", place,
                    node->op->name, tn_dtype_name(node->dtype));
   return TN_OK;
 }
@@ -118,8 +124,8 @@ static tn_status lay_out(tn_program *p) {
       tn_layout *layout = &p->layout[p->port[i] + k];
       layout->width = tn_shape_width(&node->shapes[k]);
       layout->axis = tn_shape_batched(&node->shapes[k]) ? node->shapes[k].axis[0] : 0;
-      layout->lanes = node->dtype == TN_F32 ? 16 : 8;
-      layout->size = node->dtype == TN_BOOL ? 1 : tn_dtype_size(node->dtype);
+      layout->lanes = tn_dtype_compute(node->dtype) == TN_F32 ? 16 : 8;
+      layout->size = node->dtype == TN_BOOL ? 1 : tn_dtype_size(tn_dtype_compute(node->dtype));
       if (node->dtype == TN_BOOL && layout->axis)
         for (uint32_t q = 0; q < node->n_inputs; ++q) {
           const tn_layout *in = &p->layout[tn_port(p, node->inputs[q])];
@@ -129,11 +135,12 @@ static tn_status lay_out(tn_program *p) {
         return TN_FAIL(TN_EUNSUPPORTED, "input `%s`: masks are made by comparisons, not bound",
                        node->name);
     }
-    const tn_layout *own = &p->layout[p->port[i]]; /* masks come from either float dtype */
+    const tn_layout *own = &p->layout[p->port[i]]; /* masks come from f64 or from a dtype that computes in f32 */
     for (uint32_t q = 0; own->axis && node->op->id != TN_OP_cast && q < node->n_inputs; ++q) {
       const tn_layout *in = &p->layout[tn_port(p, node->inputs[q])];
       if (in->axis && in->lanes != own->lanes)
-        return TN_FAIL(TN_EDTYPE, "%s: a mask made in one float dtype meets values or a mask of another",
+        return TN_FAIL(TN_EDTYPE, "%s: a mask made in f64 meets values or a mask of a format that computes in f32, "
+                       "or the other way round",
                        node->op->name);
     }
   }
@@ -153,7 +160,7 @@ static void loop_of(const tn_program *p, size_t i, tn_axis *axis, size_t *lanes)
     *axis = in->axis;
     *lanes = in->lanes;
   }
-  if (p->nodes[i]->op->id == TN_OP_cast && *axis) *lanes = 1; /* a loop of its own: two panel widths */
+  if (tn_changes_panels(p, i)) *lanes = 1; /* a loop of its own: two panel widths */
 }
 
 static tn_status make_phases(tn_program *p) {

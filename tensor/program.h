@@ -8,10 +8,9 @@
 /* Where a value lives. Batched values lie in panels of `lanes` points (kernels.h). */
 typedef struct tn_layout {
   tn_axis axis;  /* point axis, 0: none */
-  size_t lanes;  /* of a batched value: by dtype, for a mask by the dtype it came from */
+  size_t lanes;  /* of a batched value: by the format it computes in, for a mask by the dtype it came from */
   size_t width;  /* elements a point (or in all, without points) */
-  size_t size;   /* bytes of an element; 1 for masks */
-  size_t first_port;
+  size_t size;   /* bytes of an element: of the format that the dtype computes in; 1 for masks */
 } tn_layout;
 
 /* A set of nodes that run together: batched nodes of one axis and panel width, slot by slot, each slot going
@@ -44,6 +43,9 @@ struct tn_program {
 };
 
 bool tn_is_reduction(const tn_program *program, size_t node); /* sums over points */
+bool tn_crosses_points(const tn_program *program, size_t node); /* run_custom.c: opaque, on whole arrays */
+/* Between loops, on whole arrays: a cast of points from or to f64, an opaque operation of a user. */
+bool tn_changes_panels(const tn_program *program, size_t node);
 size_t tn_port(const tn_program *program, tn_edge edge);
 
 #endif

@@ -107,6 +107,25 @@ static void run_plan(const jet_site *s, size_t first, size_t last) {
     }
 }
 
+/* A channel without points: every slot computes it, maybe at the same time, and writes the same final numbers.
+ * Those of a low format are rounded on the way from the scratch. */
+static void lin_rows(const tn_frame *frame, const tn_node *node, size_t m, size_t k, size_t n,
+                     const char *w, size_t wk, size_t wn, const char *bias, const char *h, char *y) {
+  const tn_kernels *kernels = tn_kernels_of(node->dtype);
+  size_t size = kernels->size, most = TN_STRIP;
+  if (!tn_node_rounds(node)) {
+    kernels->lin_rows(m, k, n, w, wk, wn, bias, h, y);
+    return;
+  }
+  for (size_t row = 0; row < m; ++row)
+    for (size_t j = 0; j < n; j += most) {
+      size_t count = n - j < most ? n - j : most;
+      kernels->lin_rows(1, k, count, w + j * wn * size, wk, wn, bias ? bias + j * size : NULL,
+                        h + row * k * size, frame->scratch);
+      kernels->round[node->dtype](count, y + (row * n + j) * size, frame->scratch);
+    }
+}
+
 static void run_lin(const tn_frame *frame, size_t i, size_t first, size_t last) {
   const tn_exec *exec = frame->exec;
   const tn_program *p = exec->program;
@@ -125,11 +144,13 @@ static void run_lin(const tn_frame *frame, size_t i, size_t first, size_t last) 
     const tn_layout *in = tn_input_layout(exec, i, c);
     const char *h = tn_input_data(frame, i, c);
     char *y = frame->data[p->port[i] + c];
-    if (in->axis)
-      kernels->lin(last - first, k, n, w, wk, wn, bias, h + first * k * in->lanes * kernels->size,
-                   y + first * n * in->lanes * kernels->size);
-    else
-      kernels->lin_rows(in->width / k, k, n, w, wk, wn, bias, h, y);
+    if (!in->axis) {
+      lin_rows(frame, node, in->width / k, k, n, w, wk, wn, bias, h, y);
+      continue;
+    }
+    y += first * n * in->lanes * kernels->size;
+    kernels->lin(last - first, k, n, w, wk, wn, bias, h + first * k * in->lanes * kernels->size, y);
+    if (tn_node_rounds(node)) kernels->round[node->dtype]((last - first) * n * in->lanes, y, y);
   }
 }
 
@@ -197,6 +218,7 @@ void tn_run_outer(const tn_frame *frame, size_t i, size_t first, size_t last) {
           kernels->lin_rows(1, 1, n, z + m * n * size, n, 1, sum + j * n * size,
                             h + (m * k + j) * size, sum + j * n * size);
     }
+    if (tn_node_rounds(node)) kernels->round[node->dtype](k * n, sum, sum);
     return;
   }
   const void *h[TN_MAX_CHANNELS], *z[TN_MAX_CHANNELS];

@@ -18,7 +18,9 @@ typedef struct site { /* one node and the panels it runs on */
   void *scratch;
 } site;
 
-static size_t size_of(tn_dtype dtype) { return dtype == TN_BOOL ? 1 : tn_dtype_size(dtype); }
+static size_t size_of(tn_dtype dtype) {
+  return dtype == TN_BOOL ? 1 : tn_dtype_size(tn_dtype_compute(dtype));
+}
 
 static size_t lanes_of(const tn_layout *layout) { return layout->axis ? layout->lanes : 1; }
 
@@ -213,15 +215,18 @@ static void leaf(const site *s) {
   y += s->first * panel(s->out) * size;
   if (s->node->op->id == TN_OP_input) {
     const char *x = tn_map(s->exec->bound[s->i], TN_READ);
-    if (rows) s->kernels->pack(rows, width, x + row * width * size, y);
+    if (rows && tn_is_narrow(s->node->dtype))
+      tn_pack_narrow(s->node->dtype, rows, width, (const uint16_t *)(const void *)x + row * width,
+                     (float *)(void *)y);
+    else if (rows) s->kernels->pack(rows, width, x + row * width * size, y);
     tn_unmap(s->exec->bound[s->i]);
     return;
   }
   size_t n = (s->last - s->first) * panel(s->out); /* fill */
   for (size_t k = 0; k < n; ++k) {
     if (s->node->dtype == TN_F64) ((double *)y)[k] = s->node->number;
-    else if (s->node->dtype == TN_F32) ((float *)y)[k] = (float)s->node->number;
-    else ((uint8_t *)y)[k] = s->node->number != 0;
+    else if (s->node->dtype == TN_BOOL) ((uint8_t *)y)[k] = s->node->number != 0;
+    else ((float *)y)[k] = (float)tn_round(s->node->dtype, s->node->number);
   }
 }
 
@@ -237,35 +242,9 @@ static void sum_points(const site *s) {
   }
 }
 
-void tn_run_cast(const tn_frame *frame, size_t i) {
-  const tn_exec *exec = frame->exec;
-  const tn_program *p = exec->program;
-  const tn_layout *from = tn_input_layout(exec, i, 0), *to = &p->layout[p->port[i]];
-  const void *x = tn_input_data(frame, i, 0);
-  void *y = frame->data[p->port[i]];
-  bool narrow = p->nodes[i]->dtype == TN_F32;
-  if (!to->axis) {
-    for (size_t k = 0; k < to->width; ++k) {
-      if (narrow) ((float *)y)[k] = (float)((const double *)x)[k];
-      else ((double *)y)[k] = ((const float *)x)[k];
-    }
-    return;
-  }
-  size_t points = exec->extent[to->axis], padded = tn_panels(points, to->lanes) * to->lanes;
-  for (size_t k = 0; k < padded; ++k) {
-    size_t point = k < points ? k : points - 1;
-    for (size_t w = 0; w < to->width; ++w) {
-      size_t a = (point / from->lanes * from->width + w) * from->lanes + point % from->lanes;
-      size_t b = (k / to->lanes * to->width + w) * to->lanes + k % to->lanes;
-      if (narrow) ((float *)y)[b] = (float)((const double *)x)[a];
-      else ((double *)y)[b] = ((const float *)x)[a];
-    }
-  }
-}
-
 /* ---- Dispatch ---- */
 
-void tn_run_node(const tn_frame *frame, size_t i, size_t first, size_t last) {
+static void compute(const tn_frame *frame, size_t i, size_t first, size_t last) {
   const tn_program *p = frame->exec->program;
   const tn_node *node = p->nodes[i];
   site s = {frame, frame->exec, node, i, first, last, &p->layout[p->port[i]], NULL, frame->scratch};
@@ -294,12 +273,30 @@ void tn_run_node(const tn_frame *frame, size_t i, size_t first, size_t last) {
   case TN_OP_pad: slice_or_pad(&s); return;
   case TN_OP_concat:
   case TN_OP_stack: concat_or_stack(&s); return;
-  case TN_OP_cast: tn_run_cast(frame, i); return;
+  case TN_OP_cast: tn_run_cast(frame, i, first, last); return;
   case TN_OP_jet_outer: tn_run_outer(frame, i, first, last); return;
+  case TN_OP_softmax:
+  case TN_OP_layer_norm:
+  case TN_OP_rstd: tn_run_rowwise(frame, i, first, last); return;
+  case TN_OP_custom: tn_run_custom(frame, i, first, last); return;
   case TN_OP_jet_lin:
   case TN_OP_jet_unary:
   case TN_OP_jet_mul:
   case TN_OP_jet_mulT: tn_run_jet(frame, i, first, last); return;
   default: elementwise(&s); return;
+  }
+}
+
+void tn_run_node(const tn_frame *frame, size_t i, size_t first, size_t last) {
+  const tn_program *p = frame->exec->program;
+  compute(frame, i, first, last);
+  if (!tn_node_rounds(p->nodes[i]) || tn_is_reduction(p, i)) return;
+  switch (p->nodes[i]->op->id) { /* these round themselves */
+  case TN_OP_jet_lin:
+  case TN_OP_jet_outer:
+  case TN_OP_jet_unary:
+  case TN_OP_jet_mul:
+  case TN_OP_jet_mulT: return;
+  default: tn_round_outputs(frame, i, first, last);
   }
 }

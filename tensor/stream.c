@@ -160,8 +160,8 @@ static tn_status make_whole_arrays(tn_exec *exec) {
       const tn_layout *layout = &p->layout[port];
       size_t elements = tn_panels(exec->extent[layout->axis], layout->lanes) * layout->lanes;
       tn_free(&exec->data[port]);
-      TN_TRY(tn_new(elements, layout->width * tn_element_size(p->nodes[i]->dtype), &exec->data[port]));
-      exec->point_bytes += elements * layout->width * tn_element_size(p->nodes[i]->dtype);
+      TN_TRY(tn_new(elements, layout->width * layout->size, &exec->data[port]));
+      exec->point_bytes += elements * layout->width * layout->size;
     }
   return TN_OK;
 }
@@ -396,7 +396,7 @@ tn_status tn_stream_run(tn_exec *exec) {
       TN_TRY(run_loops(exec, loop, count));
     }
     for (; cast < plan->n_casts && plan->stage[plan->casts[cast]] == stage; ++cast)
-      tn_run_cast(&frame, plan->casts[cast]);
+      tn_run_node(&frame, plan->casts[cast], 0, 1);
   }
   return TN_OK;
 }

@@ -17,6 +17,11 @@
 
 #ifdef __FAST_MATH__
 #error "pinn must not be built with -ffast-math: it changes results and flushes subnormals"
+#elif (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__)
+#error "pinn must not be built with parts of -ffast-math (finite-math-only, associative-math, reciprocal-math)"
+#endif
+#if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 1 || __FLT_EVAL_METHOD__ == 2)
+#error "pinn needs arithmetic of float and double in their own precision (FLT_EVAL_METHOD 0), not the x87's"
 #endif
 
 #ifdef __cplusplus
@@ -109,12 +114,26 @@ TN_API uint64_t tn_fault_count(void); /* allocations since the last tn_fault_at 
 
 /* ---- Dtypes ------------------------------------------------------------------------------------ */
 
-typedef enum tn_dtype { TN_F64, TN_F32, TN_BF16, TN_F16, TN_BOOL, TN_I32, TN_I64, TN_DTYPES } tn_dtype;
+typedef enum tn_dtype {
+  TN_F64,
+  TN_F32,
+  TN_TF32, /* f32 with 10 fraction bits: inputs of matrix products */
+  TN_BF16,
+  TN_F16,
+  TN_BOOL,
+  TN_I32,
+  TN_I64,
+  TN_DTYPES
+} tn_dtype;
 
 TN_API const char *tn_dtype_name(tn_dtype dtype); /* "f64" */
 TN_API size_t tn_dtype_size(tn_dtype dtype);      /* bytes */
 TN_API bool tn_dtype_is_float(tn_dtype dtype);
-TN_API double tn_dtype_roundoff(tn_dtype dtype); /* u: 2^-53, 2^-24, 2^-8, 2^-11; 0 for the others */
+TN_API double tn_dtype_roundoff(tn_dtype dtype); /* u: 2^-53, 2^-24, 2^-11 (tf32, f16), 2^-8 (bf16); else 0 */
+/* The format that an operation of this dtype computes in, before it rounds once: f32 for tf32, bf16 and f16,
+ * else the dtype itself. Executors store values in it. */
+TN_API tn_dtype tn_dtype_compute(tn_dtype dtype);
+TN_API double tn_round(tn_dtype dtype, double x); /* to the nearest number of a float dtype, in one step */
 TN_API tn_status tn_dtype_of_name(const char *name, tn_dtype *out) TN_MUST_USE;
 
 /* Round to nearest, ties to even, in one step from double (never through f32); subnormals kept,
@@ -240,7 +259,7 @@ typedef enum tn_class {
   TN_BINARY,     /* elementwise, two inputs, partial derivatives by its row */
   TN_PIECEWISE,  /* elementwise, differentiable but at some points */
   TN_COMPARISON, /* gives a bool */
-  TN_FUSED,      /* a jet operation: its meaning is an expression in other operations */
+  TN_FUSED,      /* its meaning is an expression in other operations: jets, rows; and operations of users */
   TN_ATOM        /* a call of a field: has a meaning only after ag_resolve */
 } tn_class;
 
@@ -267,9 +286,14 @@ typedef struct tn_op {
   double flops;      /* per element */
   double lo, hi;     /* domain that audits sample */
   double ulp[2];     /* promised error of the value and of the first derivative, in ulp */
+  const struct tn_custom *custom; /* of a user's operation (TN_OP_custom), else NULL */
 } tn_op;
 TN_API const tn_op *tn_op_row(tn_op_id id);
 TN_API const tn_op *tn_op_find(const char *name); /* NULL if there is none */
+/* y[i] = an elementwise row of a[i] (and b[i]; NULL for unary and power rows), by the kernels that executors
+ * use. a, b and y are arrays of tn_dtype_compute(dtype) (y may be a); results are rounded to dtype. */
+TN_API tn_status tn_op_apply(tn_op_id id, tn_dtype dtype, size_t n, const void *a, const void *b,
+                             double exponent, void *y) TN_MUST_USE;
 
 /* Leaves. A parameter is trainable; an input is data. Both are bound to a buffer of the same dtype and
  * shape at run time. A scalar is a run-time number (rate, weight, coefficient) with a first value; a
@@ -315,6 +339,17 @@ TN_API tn_value tn_pad(tn_value x, size_t axis, size_t before, size_t after);  /
 TN_API tn_value tn_concat(size_t n, const tn_value *x, size_t axis);           /* fixed axis */
 TN_API tn_value tn_stack(size_t n, const tn_value *x); /* n values of one shape -> a new last axis */
 TN_API tn_value tn_cast(tn_value x, tn_dtype dtype);   /* rounds once */
+/* Over the last axis, which is fixed, of a value with or without points:
+ *   softmax     e / sum e, e = exp(x - max): stable for any finite x. Entries that equal the largest have e = 1,
+ *               so a row of equal entries, also of -inf or +inf alone, gives 1/k each; -inf beside others gives 0;
+ *               a NaN makes its whole row NaN.
+ *   layer_norm  (x - mean) / sqrt(variance + epsilon), mean and variance (the mean square of x - mean) in two
+ *               passes; scale and shift are the user's. A constant row gives 0, with epsilon = 0: NaN.
+ *   rstd        1 / sqrt(variance + epsilon), without the last axis
+ * Sums go along the axis in order, so no bit depends on tile, threads or instruction set. */
+TN_API tn_value tn_softmax(tn_value x);
+TN_API tn_value tn_layer_norm(tn_value x, double epsilon);
+TN_API tn_value tn_rstd(tn_value x, double epsilon);
 /* [N, k] or [k] times [k, n] (plus [n] if bias is a value): one FMA chain over k from the bias.
  * transposed: w is [n, k]. tn_matmul(a, b) is the same for [m, k] x [k, n] without points. */
 TN_API tn_value tn_linear(tn_value x, tn_value w, tn_value bias, bool transposed);
@@ -362,6 +397,62 @@ TN_API tn_status tn_jet_mul(const tn_jet *a, const tn_jet *b, tn_jet *y) TN_MUST
 TN_API tn_status tn_jet_mulT(const tn_jet *w, const tn_jet *ybar, const bool *wanted, tn_jet *z)
     TN_MUST_USE;
 
+/* ---- Operations of users (register.c) ----------------------------------------------------------- */
+
+/* What an opaque operation sees: a whole array, row-major, the number of points in its place among the extents. */
+typedef struct tn_array {
+  tn_dtype dtype; /* f64 or f32, whatever the dtype of the node: tn_dtype_compute */
+  size_t rank, extent[TN_MAX_RANK], count;
+  void *data;
+} tn_array;
+
+/* A description with exactly one way to compute:
+ *
+ *   meaning    alone: an expression in operations. It is expanded where it is applied, so derivatives of any order,
+ *              jets, tiles and the replay in MPFR come by themselves and programs show its parts.
+ *   f64        scalar, of one or two arguments, elementwise (shapes as in tn_binary); a node of the user's name. f32
+ *              may be NULL: then f64 rounded once. derivative: the partial derivative by argument `by`, an
+ *              elementwise expression of the arguments x and the value y, which differentiates again; f'', ladders
+ *              of jets and all else is made of it. NULL: taken from `meaning`, if that is given beside f64; without
+ *              both, derivatives are refused by name. `meaning` also serves the replay in MPFR, which else refuses.
+ *   forward    opaque: whole arrays, 1 to TN_CUSTOM_INPUTS of them. shape: the result's shape (NULL: that of the
+ *              first input); the dtype is that of the inputs. vjp: xbar[i] of the shape of x[i], all of them, to be
+ *              written in full; NULL: no derivative. First order only: forward mode, jets, rows of Jacobians and a
+ *              second derivative are refused by name. It runs once, between loops over tiles, by the thread that
+ *              runs the program, on whole arrays of its inputs and outputs.
+ *
+ * f64 and f32 are called by many threads at once, in any order, and for more elements than there are points (a
+ * last panel is filled up): they depend on their arguments alone. A failure of forward or vjp fails the run with
+ * its status and text; what is not finite is a value like any other. tn_op_register copies the description and
+ * its texts; the functions and *context are the user's and outlive every graph and program that uses them. */
+#define TN_CUSTOM_INPUTS 8
+typedef struct tn_custom {
+  const char *name, *doc; /* name: letters, digits, _; unlike every row and every other one. doc may be NULL */
+  void *context;          /* handed on, never looked at */
+  size_t n_inputs;
+  tn_value (*meaning)(void *context, const tn_value *x);
+  double (*f64)(void *context, const double *x);
+  float (*f32)(void *context, const float *x);
+  tn_value (*derivative)(void *context, size_t by, const tn_value *x, tn_value y);
+  tn_status (*shape)(void *context, const tn_shape *x, tn_shape *y);
+  tn_status (*forward)(void *context, const tn_array *x, const tn_array *y);
+  tn_status (*vjp)(void *context, const tn_array *x, const tn_array *y, const tn_array *ybar,
+                   const tn_array *xbar);
+} tn_custom;
+
+/* Adds an operation to the process (from any thread); *out is its identity: nodes are equal only if it is. A name
+ * that is taken, functions that do not go together and bad counts are TN_EINPUT. tn_op_find finds it, too. */
+TN_API tn_status tn_op_register(const tn_custom *custom, const tn_op **out) TN_MUST_USE;
+/* Forgets it; no graph and no program may use it any more (a reset drops nodes, but not the programs that
+ * tn_eval keeps: free the graph, or tn_graph_cache(graph, 0, 0)). Null-safe, nulls. */
+TN_API void tn_op_unregister(const tn_op **op);
+TN_API tn_value tn_apply(const tn_op *op, size_t n, const tn_value *x);
+/* The cotangents of the inputs of an opaque operation as a node (ports in the order of inputs). Used by
+ * autograd/. */
+TN_API tn_status tn_apply_vjp(const tn_op *op, const tn_value *x, tn_value y, tn_value ybar, tn_value *xbar)
+    TN_MUST_USE;
+TN_API bool tn_op_is_vjp(const tn_op *op); /* is it the operation of such nodes? */
+
 /* ---- Looking at nodes (for passes, audits and reports) ------------------------------------------ */
 
 /* A call of a field, differentiated power[j] times by its argument j (autograd/ makes and removes it). */
@@ -387,6 +478,8 @@ typedef struct tn_node {
   const tn_call *call;
   uint64_t mask[2];       /* jet ops: channels present in the first and second group */
   uint64_t out_mask;      /* jet ops: channels of the outputs */
+  uint32_t segment;       /* tn_segment; 0: none */
+  uint32_t origin;        /* the node that it computes once more, + 1; 0: none */
   const char *file, *text; /* place; may be NULL */
   int line, column;
 } tn_node;
@@ -396,6 +489,16 @@ TN_API tn_value tn_value_at(tn_graph *graph, uint32_t node, uint32_t port);
 /* The same operation on other inputs (same number); shapes are inferred anew. ports: all outputs. */
 TN_API tn_status tn_rebuild(tn_graph *graph, uint32_t node, const tn_value *inputs, tn_value *ports)
     TN_MUST_USE;
+
+/* Segments. Nodes made from now on belong to segment `id` (0, the start: to none); returns the id before. Equal
+ * nodes of two segments are two nodes, so what one segment made is computed again by the other; ag_remat_begin
+ * says what for. Leaves belong to none; tn_rebuild keeps a node's segment while no other is set. Ids come from
+ * tn_segment_new; another number counts as 0. The same base (0: none) and key give the same id; key 0: always a
+ * new one (0 itself after a failed allocation, the graph's error). A reset forgets all ids. A node that computes
+ * once more what an earlier one computed, in another segment or from inputs that do, names it (tn_node.origin): to
+ * passes that differentiate, the two are one. */
+TN_API uint32_t tn_segment(tn_graph *graph, uint32_t id);
+TN_API uint32_t tn_segment_new(tn_graph *graph, uint32_t base, uint64_t key);
 
 /* Memory that lives as long as the graph's nodes (zeroed), for what passes attach to it. */
 TN_API tn_status tn_graph_memory(tn_graph *graph, size_t count, size_t size, void *out) TN_MUST_USE;
@@ -473,6 +576,17 @@ TN_API bool tn_program_leaf(const tn_program *program, tn_value leaf, uint32_t *
 TN_API tn_status tn_exec_new(const tn_program *program, tn_pool *pool, tn_exec **out) TN_MUST_USE;
 /* The reference executor: whole arrays, one node after the other. The same bits, more memory and time. */
 TN_API tn_status tn_exec_reference(const tn_program *program, tn_pool *pool, tn_exec **out) TN_MUST_USE;
+/* The reference executor under the rules of a device with memory of its own: leaves are copied in when a run
+ * begins and outputs copied out when it ends, every value has storage of its own, NaN before it is written and
+ * again after its last reader. The same bits; what a kernel reads outside its inputs becomes visible. */
+TN_API tn_status tn_exec_strict(const tn_program *program, tn_pool *pool, tn_exec **out) TN_MUST_USE;
+/* The reference executor that keeps every value of a run, for audits: tn_exec_value reads any of them as f64,
+ * row-major as tn_exec_read does. */
+TN_API tn_status tn_exec_keeping_all(const tn_program *program, tn_pool *pool, tn_exec **out) TN_MUST_USE;
+TN_API tn_status tn_exec_value(tn_exec *exec, uint32_t node, uint32_t port, size_t count, double *out)
+    TN_MUST_USE;
+TN_API tn_status tn_exec_value_count(const tn_exec *exec, uint32_t node, uint32_t port, size_t *count)
+    TN_MUST_USE; /* elements of it at the extents bound now */
 TN_API void tn_exec_free(tn_exec **exec);
 /* A leaf that does not occur in the program is ignored. */
 TN_API tn_status tn_exec_bind(tn_exec *exec, tn_value leaf, tn_buffer *buffer) TN_MUST_USE;
@@ -499,7 +613,7 @@ typedef enum tn_work {
 } tn_work;
 typedef struct tn_profile_row {
   tn_work work;
-  tn_dtype dtype;
+  tn_dtype dtype;      /* that it computes in */
   uint32_t node;      /* of the program: the first of its nodes */
   size_t n_nodes, loop, stage, points, width;
   size_t channels;    /* products: channels; weights: pairs */

@@ -54,7 +54,7 @@ static tn_status take_slabs(tn_exec *exec, size_t t, const size_t *last) {
     size_t port = p->port[i] + k;
     w->slab_of[port] = -1;
     if (p->layout[port].axis)
-      TN_TRY(take_slab(w, &p->layout[port], tn_element_size(node->dtype), &w->slab_of[port]));
+      TN_TRY(take_slab(w, &p->layout[port], p->layout[port].size, &w->slab_of[port]));
   }
   if (w->keep) return TN_OK;
   for (uint32_t k = 0; k < node->n_inputs; ++k) {
@@ -86,6 +86,8 @@ tn_status tn_whole_new(tn_exec *exec, bool keep) {
   tn_free(&last);
   return status;
 }
+
+bool tn_whole_keeps(const tn_exec *exec) { return exec->whole && exec->whole->keep && !exec->strict; }
 
 void tn_whole_free(tn_exec *exec) {
   tn_whole *w = exec->whole;
@@ -120,6 +122,13 @@ tn_status tn_whole_extents(tn_exec *exec) {
   return TN_OK;
 }
 
+/* Nodes without points, and those that run on whole arrays. */
+static void run_whole(tn_exec *exec, const tn_phase *phase) {
+  tn_frame frame = {.exec = exec, .data = exec->data, .scratch = exec->scratch};
+  for (size_t t = phase->first; t < phase->first + phase->count; ++t)
+    tn_run_node(&frame, exec->program->order[t], 0, 1);
+}
+
 static void run_slot(void *context, size_t slot, size_t worker) {
   tn_exec *exec = context;
   const tn_program *p = exec->program;
@@ -131,29 +140,34 @@ static void run_slot(void *context, size_t slot, size_t worker) {
   for (size_t t = phase->first; t < phase->first + phase->count; ++t) {
     if (tn_is_reduction(p, p->order[t])) tn_clear_partial(&frame, p->order[t]);
     tn_run_node(&frame, p->order[t], first, last);
+    if (exec->strict) tn_strict_after_node(exec, t, first, last);
   }
+}
+
+static tn_status run_slots(tn_exec *exec, const tn_phase *phase) {
+  const tn_program *p = exec->program;
+  tn_frame frame = {.exec = exec, .data = exec->data, .scratch = exec->scratch};
+  size_t end = phase->first + phase->count;
+  for (size_t t = phase->first; t < end; ++t)
+    if (p->nodes[p->order[t]]->op->id == TN_OP_jet_outer && tn_is_reduction(p, p->order[t]))
+      TN_TRY(tn_prepare_outer(&frame, p->order[t]));
+  size_t slots = tn_slots(exec, phase->axis, phase->lanes);
+  if (exec->pool) tn_pool_run(exec->pool, slots, run_slot, exec);
+  else
+    for (size_t s = 0; s < slots; ++s) run_slot(exec, s, 0);
+  for (size_t t = phase->first; t < end; ++t)
+    if (tn_is_reduction(p, p->order[t])) tn_combine_slots(exec, p->order[t], slots);
+  return TN_OK;
 }
 
 tn_status tn_whole_run(tn_exec *exec) {
   const tn_program *p = exec->program;
-  tn_frame frame = {.exec = exec, .data = exec->data, .scratch = exec->scratch};
   for (size_t k = 0; k < p->n_phases; ++k) {
     const tn_phase *phase = &p->phases[k];
-    size_t end = phase->first + phase->count;
     exec->whole->phase = k;
-    if (!phase->axis || phase->lanes == 1) { /* without points; casts are loops of their own */
-      for (size_t t = phase->first; t < end; ++t) tn_run_node(&frame, p->order[t], 0, 1);
-      continue;
-    }
-    for (size_t t = phase->first; t < end; ++t)
-      if (p->nodes[p->order[t]]->op->id == TN_OP_jet_outer && tn_is_reduction(p, p->order[t]))
-        TN_TRY(tn_prepare_outer(&frame, p->order[t]));
-    size_t slots = tn_slots(exec, phase->axis, phase->lanes);
-    if (exec->pool) tn_pool_run(exec->pool, slots, run_slot, exec);
-    else
-      for (size_t s = 0; s < slots; ++s) run_slot(exec, s, 0);
-    for (size_t t = phase->first; t < end; ++t)
-      if (tn_is_reduction(p, p->order[t])) tn_combine_slots(exec, p->order[t], slots);
+    if (!phase->axis || phase->lanes == 1) run_whole(exec, phase);
+    else TN_TRY(run_slots(exec, phase));
+    if (exec->strict) tn_strict_after_phase(exec, phase);
   }
   return TN_OK;
 }

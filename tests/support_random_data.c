@@ -80,13 +80,7 @@ static void write_numbers(const random_graph *g, size_t leaf, uint64_t round, tn
   double *x = malloc((n + 1) * sizeof *x);
   for (size_t i = 0; i < n; ++i)
     x[i] = number_of(g, stream, i, scale);
-  void *to = tn_map(buffer, TN_WRITE);
-  for (size_t i = 0; i < n; ++i) { /* a conversion by the compiler: infinities are allowed */
-    if (node->dtype == TN_F64)
-      ((double *)to)[i] = x[i];
-    else
-      ((float *)to)[i] = (float)x[i];
-  }
+  good(tn_convert(n, TN_F64, x, node->dtype, tn_map(buffer, TN_WRITE)));
   tn_unmap(buffer);
   free(x);
 }
@@ -106,9 +100,10 @@ static size_t extents(const random_graph *g, const tn_shape *shape, const size_t
 
 void random_data_draw(random_data *d, const random_graph *g, uint64_t round, const size_t *points) {
   tn_stream stream = tn_stream_of(g->seed, "scalars");
-  tn_buffer *whole[2] = {NULL, NULL};
+  enum { FLOATS = TN_F16 + 1 };
+  tn_buffer *whole[FLOATS] = {NULL}; /* of each dtype */
   bool views = g->seed / 2 % 2;
-  size_t extent[TN_MAX_RANK], used[2] = {0, 0}, room = 0;
+  size_t extent[TN_MAX_RANK], used[FLOATS] = {0}, room = 0;
   memset(d, 0, sizeof *d);
   memcpy(d->points, points, g->n_axes * sizeof *points);
   for (size_t i = 0; i < g->n_leaves; ++i) {
@@ -116,15 +111,15 @@ void random_data_draw(random_data *d, const random_graph *g, uint64_t round, con
     if (!tn_shape_batched(&shape))
       room += tn_shape_width(&shape) + 3;
   }
-  for (int f32 = 0; f32 < 2 && views; ++f32)
-    good(tn_buffer_new(f32 ? TN_F32 : TN_F64, 1, &room, &whole[f32]));
+  for (int dtype = 0; dtype < FLOATS && views; ++dtype)
+    good(tn_buffer_new((tn_dtype)dtype, 1, &room, &whole[dtype]));
   for (size_t i = 0; i < g->n_leaves; ++i) {
     tn_shape shape = tn_shape_of(g->leaf[i]);
     tn_dtype dtype = tn_dtype_of(g->leaf[i]);
-    size_t count = extents(g, &shape, points, extent), f32 = dtype == TN_F32;
+    size_t count = extents(g, &shape, points, extent);
     if (views && !tn_shape_batched(&shape)) {
-      good(tn_buffer_view(whole[f32], used[f32], shape.rank, extent, &d->buffer[i]));
-      used[f32] += count + i % 3;
+      good(tn_buffer_view(whole[dtype], used[dtype], shape.rank, extent, &d->buffer[i]));
+      used[dtype] += count + i % 3;
     } else {
       good(tn_buffer_new(dtype, shape.rank, extent, &d->buffer[i]));
     }
@@ -132,8 +127,8 @@ void random_data_draw(random_data *d, const random_graph *g, uint64_t round, con
   }
   for (size_t i = 0; i < g->n_scalars; ++i)
     d->number[i] = 4 * tn_random_uniform(stream, round * RANDOM_SCALARS + i) - 2;
-  tn_buffer_release(&whole[0]);
-  tn_buffer_release(&whole[1]);
+  for (int dtype = 0; dtype < FLOATS; ++dtype)
+    tn_buffer_release(&whole[dtype]);
 }
 
 void random_data_change(random_data *d, const random_graph *g, uint64_t round) {

@@ -25,6 +25,8 @@ static void good(const random_maker *m, tn_status status) {
 
 bool random_is_wild(uint64_t seed) { return seed % 8 == 3; }
 
+bool random_is_low(uint64_t seed) { return seed % 5 < 2; }
+
 /* ---- Choices ---- */
 
 size_t random_below(random_maker *m, size_t n) {
@@ -33,7 +35,11 @@ size_t random_below(random_maker *m, size_t n) {
 
 bool random_chance(random_maker *m, size_t percent) { return random_below(m, 100) < percent; }
 
+static tn_dtype low_dtype(random_maker *m) { return (tn_dtype)(TN_TF32 + random_below(m, 3)); }
+
 tn_dtype random_dtype(random_maker *m) {
+  if (m->low && random_chance(m, m->low))
+    return random_chance(m, 60) ? low_dtype(m) : TN_F32;
   return m->mixed && random_chance(m, 60) ? (random_chance(m, 50) ? TN_F32 : TN_F64)
                                           : m->main_dtype;
 }
@@ -294,8 +300,10 @@ static void random_step(random_maker *m) {
     random_step_binary(m);
   else if (k < 58)
     random_step_mask(m);
-  else if (k < 78)
+  else if (k < 74)
     random_step_structure(m);
+  else if (k < 78)
+    random_step_rows(m);
   else if (k < 87)
     random_step_linear(m);
   else
@@ -438,6 +446,9 @@ void random_graph_open(random_graph *g, uint64_t seed) {
   m->deck = seed * 29;
   m->main_dtype = seed % 2 ? TN_F32 : TN_F64;
   m->mixed = seed / 2 % 3 == 2;
+  m->low = random_is_low(seed) ? 50 : 0;
+  if (m->low && seed % 3) /* in a third of them a low format leads */
+    m->main_dtype = seed % 3 == 1 ? low_dtype(m) : TN_F32;
   good(m, tn_graph_new(&g->graph));
   size_t k = random_below(m, 100);
   g->n_axes = k < 25 ? 1 : k < 75 ? 2 : k < 90 ? 3 : 4;

@@ -2,7 +2,8 @@
  *
  * A seed gives one graph: leaves of every kind, elementwise and structural operations, jets of several algebras,
  * networks on up to four sets of points that share their weights, sums over points that feed batched values which are
- * summed again, gradients and gradients of gradients. Seeds with random_is_wild also leave the domains of functions and
+ * summed again, gradients and gradients of gradients. Two seeds of five also have values of tf32, bf16 and f16, and
+ * casts among all float dtypes. Seeds with random_is_wild also leave the domains of functions and
  * get leaves with infinities, NaN, subnormals and signed zeros.
  */
 #ifndef TESTS_SUPPORT_RANDOM_GRAPH_H
@@ -33,6 +34,8 @@ typedef struct random_graph {
 } random_graph;
 
 bool random_is_wild(uint64_t seed);
+/* Has the graph nodes of low formats? Casts among them and f32 are then frequent. */
+bool random_is_low(uint64_t seed);
 /* A defect of the generator or an unexpected refusal of the engine fails the test. */
 void random_graph_open(random_graph *g, uint64_t seed);
 void random_graph_close(random_graph *g);

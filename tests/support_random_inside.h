@@ -19,7 +19,8 @@ typedef struct random_maker {
   random_graph *g;
   tn_stream stream;
   uint64_t next; /* numbers drawn */
-  bool wild, mixed;
+  bool wild, mixed; /* mixed: f64 beside the others */
+  size_t low;       /* percent of choices of a dtype that are of a low format */
   tn_dtype main_dtype;
   size_t deck, names; /* which operation is next; leaves named so far */
   size_t n;
@@ -76,6 +77,7 @@ void random_step_unary(random_maker *m);
 void random_step_binary(random_maker *m);
 void random_step_mask(random_maker *m);
 void random_step_structure(random_maker *m);
+void random_step_rows(random_maker *m); /* softmax, layer_norm, rstd */
 void random_step_linear(random_maker *m);
 void random_step_jets(random_maker *m);
 /* A network on one or several axes with its loss; kept, and added to the outputs with gradients. */

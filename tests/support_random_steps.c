@@ -265,6 +265,13 @@ static tn_value broadcast(random_maker *m, const random_item *x) {
   return tn_broadcast(x->v, shape);
 }
 
+static tn_dtype other_dtype(random_maker *m, tn_dtype dtype) {
+  tn_dtype to = dtype;
+  while (to == dtype)
+    to = (tn_dtype)(TN_F32 + random_below(m, 4));
+  return to;
+}
+
 /* An invalid value: the shaping does not fit x. */
 static tn_value shaped(random_maker *m, shaping kind, const random_item *x) {
   size_t first = first_fixed(&x->shape), fixed = x->shape.rank - first;
@@ -302,14 +309,19 @@ static tn_value shaped(random_maker *m, shaping kind, const random_item *x) {
   case STACK:
     return x->shape.rank < TN_MAX_RANK && width <= 30 ? joined(m, x, true) : none;
   case CAST:
-    return mask || !m->mixed ? none : tn_cast(x->v, x->dtype == TN_F32 ? TN_F64 : TN_F32);
+    if (mask || (!m->mixed && !m->low))
+      return none;
+    if (m->low && random_chance(m, m->mixed ? 70 : 100)) /* to another one, mostly a low one */
+      return tn_cast(x->v, other_dtype(m, x->dtype));
+    return tn_cast(x->v, x->dtype == TN_F64 ? TN_F32 : TN_F64);
   default:
     return broadcast(m, x);
   }
 }
 
 void random_step_structure(random_maker *m) {
-  shaping kind = m->mixed && random_chance(m, 25) ? CAST : (shaping)(m->deck++ % SHAPINGS);
+  bool casts = (m->mixed && random_chance(m, 25)) || (m->low && random_chance(m, 35));
+  shaping kind = casts ? CAST : (shaping)(m->deck++ % SHAPINGS);
   for (int tries = 0; tries < 12; ++tries) {
     bool mask = random_chance(m, 15);
     const random_item *picked =
@@ -337,6 +349,28 @@ void random_step_structure(random_maker *m) {
         random_keep(m, tn_sin(tn_reshape(y, longer)), 1);
     }
     return;
+  }
+}
+
+/* ---- Rows --------------------------------------------------------------------------------------- */
+
+void random_step_rows(random_maker *m) {
+  const random_item *picked = random_pick(
+      m, (random_want){
+             .place = random_chance(m, 75) ? ON_POINTS : FIXED, .dtype = TN_DTYPES, .rank = 1});
+  if (!picked)
+    return;
+  random_item x = *picked;
+  double epsilon = m->wild && random_chance(m, 20) ? 0 : 0.125;
+  switch (m->deck++ % 3) {
+  case 0:
+    random_keep(m, tn_softmax(x.v), 1);
+    return;
+  case 1:
+    random_keep(m, tn_layer_norm(x.v, epsilon), 8);
+    return;
+  default:
+    random_keep(m, tn_rstd(x.v, epsilon), 8);
   }
 }
 

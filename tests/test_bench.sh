@@ -99,13 +99,13 @@ sum=$(sed -n 's/.*"work": "\(products\|weights\)".*"flops": \([^,]*\),.*/\2/p' p
 holds "($sum - 2e5 * 510)^2 <= (0.02 * 2e5 * 510)^2" "FLOPs of burgers' products: 51 000 a point"
 expect 0 profile "$SOURCE_DIR/problems/heat.toml" --seconds 0.05 --threads 1 && says out 'of peak'
 expect 2 profile && says err 'is missing'
-expect 2 profile burgers --dtype f16 && says err 'expected f32 or f64'
+expect 2 profile burgers --dtype f8 && says err 'expected f64, f32, tf32, bf16 or f16'
 
 expect 2 bench && says err 'what to measure'
 expect 2 bench speed && says err 'expected `peak` or `step'
 expect 2 bench step && says err 'is missing'
 expect 2 bench step bugers && says err 'Did you mean `burgers`'
-expect 2 bench step burgers --dtype f16 && says err 'expected f32 or f64'
+expect 2 bench step burgers --dtype f8 && says err 'expected f64, f32, tf32, bf16 or f16'
 expect 2 bench peak --points 3 && says err 'only --seconds'
 expect 2 bench step "$SOURCE_DIR/problems/heat.toml" --data short && says err 'goes with a case'
 expect 3 bench step none.toml

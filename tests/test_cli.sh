@@ -90,9 +90,9 @@ TN_ISA=base expect 0 doctor
 expect 0 validate --help && says out 'pinn validate problem FILE'
 expect 2 validate problem && says err 'problem file is missing'
 expect 0 validate ops --only tanh --points 20 && says out ' 0 fail'
-says out '^19 rows'
-! grep -q '^|' out
-check "no table without a failure" $?
+says out '^[0-9]* rows, 0 fail'
+! grep -q 'FAIL' out
+check "no row that fails" $?
 
 # Bad input, with the place and a caret; no folder is left behind
 expect 2 solve decay.toml --set stage.1.stepz=5 && says err 'Did you mean `steps`'

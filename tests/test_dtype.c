@@ -174,7 +174,7 @@ static void narrowing_through_f32_would_round_twice(void **state) {
 
 static void names_and_sizes_agree(void **state) {
   (void)state;
-  const size_t sizes[TN_DTYPES] = {8, 4, 2, 2, 1, 4, 8};
+  const size_t sizes[TN_DTYPES] = {8, 4, 4, 2, 2, 1, 4, 8};
   for (int d = 0; d < TN_DTYPES; ++d) {
     tn_dtype found = TN_DTYPES;
     assert_int_equal(tn_dtype_of_name(tn_dtype_name((tn_dtype)d), &found), TN_OK);

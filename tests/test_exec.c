@@ -317,7 +317,8 @@ static void bindings_are_checked(void **state) {
   bench_close(&b);
 }
 
-/* A parameter that is an output shows the bound buffer, also after another was bound and the first is gone. */
+/* A parameter that is an output shows the bound buffer, also after another was bound and the first is gone; on the
+ * strict executor that of the run. */
 static void leaf_may_be_an_output(void **state) {
   (void)state;
   bench b;
@@ -336,8 +337,10 @@ static void leaf_may_be_an_output(void **state) {
   give(exec, x, 1, (size_t[]){2}, (double[]){-1, 4});
   good(tn_exec_run(exec));
   give(exec, w, 1, (size_t[]){3}, (double[]){4, 5, 6});
+  const char *kind = getenv("TN_EXECUTOR");
+  bool strict = kind && strcmp(kind, "strict") == 0;
   good(tn_exec_read(exec, 0, 3, got));
-  same_bits(got, (double[]){4, 5, 6}, 3, "leaf", 0);
+  same_bits(got, strict ? (double[]){1, 2, 3} : (double[]){4, 5, 6}, 3, "leaf", 0);
   good(tn_exec_read(exec, 1, 2, got));
   same_bits(got, (double[]){-1, 4}, 2, "points", 2);
   good(tn_exec_read(exec, 3, 2, got));
@@ -427,9 +430,9 @@ static void compile_refuses(void **state) {
   bench b;
   bench_open(&b, TN_F64);
   tn_program *program = NULL;
-  tn_value h = tn_tanh(tn_parameter(b.graph, "h", TN_BF16, tn_shape_scalar()));
+  tn_value h = tn_input(b.graph, "h", TN_I32, tn_shape_scalar());
   assert_int_equal(tn_compile(b.graph, 1, &h, &program), TN_EUNSUPPORTED);
-  assert_non_null(strstr(tn_error_text(), "bf16"));
+  assert_non_null(strstr(tn_error_text(), "i32"));
   tn_value mask = tn_input(b.graph, "m", TN_BOOL, tn_shape_points(b.axis)), not = tn_not(mask);
   assert_int_equal(tn_compile(b.graph, 1, &not, &program), TN_EUNSUPPORTED);
   tn_value x = tn_input(b.graph, "x", TN_F64, tn_shape_points(b.axis)), low = tn_cast(x, TN_F32);

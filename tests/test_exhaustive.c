@@ -6,7 +6,11 @@
  * value overflows f32, infinity is right; a NaN must come back as NaN. The maxima are printed. test_functions.c
  * judges both dtypes against MPFR by samples; this one leaves no f32 number out.
  *
- * PINN_ROWS="tanh exp" restricts the run to some rows. About a minute a row and core.
+ * sech2, the derivative of tanh, keeps 2.5 ulp wherever it is not subnormal, |z| < 44: no value is lost in
+ * saturation, where 1 - tanh^2 has no digit left from |z| = 9 on.
+ *
+ * PINN_ROWS="tanh exp" restricts the run to some rows. A row takes 70 s of one core: the first twelve
+ * take 7 minutes of two idle cores, all of them 10.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,15 +76,21 @@ typedef struct share { /* numbers of the bit patterns first .. first + count - 1
   float where;
 } share;
 
-/* |y - exact| in spacings of f32 at the exact value. */
+/* |y - exact| in spacings of f32 at the exact value. The exponent is read from the bits: this is most of the
+ * test's own time. */
 static double ulps(float y, double exact) {
   if (isnan(exact)) return isnan(y) ? 0 : (double)INFINITY;
   if (fabs(exact) > 0x1.fffffep127) return isinf(y) && (y > 0) == (exact > 0) ? 0 : (double)INFINITY;
   if (isnan(y)) return (double)INFINITY;
-  int e = exact == 0 ? -1000 : ilogb(exact) + 1;
-  double unit = ldexp(1, e - 24 < -149 ? -149 : e - 24);
-  if (isinf(y)) return fabs(exact) >= 0x1.fffffep127 - unit ? 0.5 : (double)INFINITY;
-  return fabs((double)y - exact) / unit;
+  uint64_t bits = 0;
+  memcpy(&bits, &exact, sizeof bits);
+  int64_t e = (int64_t)(bits >> 52 & 2047) - 1022 - 24; /* of the spacing */
+  if (e < -149) e = -149;
+  uint64_t unit_bits = (uint64_t)(1023 - e) << 52; /* 1 / spacing */
+  double per_unit = 0;
+  memcpy(&per_unit, &unit_bits, sizeof per_unit);
+  if (isinf(y)) return fabs(exact) >= 0x1.fffffep127 - 1 / per_unit ? 0.5 : (double)INFINITY;
+  return fabs((double)y - exact) * per_unit;
 }
 
 static void *work(void *argument) {

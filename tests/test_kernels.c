@@ -99,7 +99,12 @@ static void tables_exist_for_f64_and_f32(void **unused) {
     assert_non_null(t->cell[TN_OP_powr]);
     assert_ptr_equal(t->cell[TN_OP_sum], NULL);
   }
-  assert_null(tn_kernels_of(TN_BF16));
+  for (int d = 0; d < TN_DTYPES; ++d) { /* a low format computes in f32 and has a loop that rounds to it */
+    tn_dtype dtype = (tn_dtype)d, format = tn_dtype_compute(dtype);
+    assert_ptr_equal(tn_kernels_of(dtype), tn_dtype_is_float(dtype) ? tn_kernels_of(format) : NULL);
+    assert_true((tn_kernels_of(TN_F32)->round[d] != NULL) == (format != dtype));
+    assert_null(tn_kernels_of(TN_F64)->round[d]);
+  }
   assert_null(tn_kernels_at(TN_F64, "v9"));
   assert_non_null(tn_kernels_at(TN_F64, "base"));
   assert_non_null(tn_isa());

@@ -62,7 +62,7 @@ static void defaults_are_those_of_the_format(void **state) {
   assert_int_equal(p->points.every, 500);
   assert_false(p->points.keep_corners);
   assert_string_equal(p->weights.scheme, "balance");
-  assert_string_equal(p->precision, "f64");
+  assert_string_equal(p->numbers.compute, "f64");
   assert_true(p->accept_residual == 1e-2);
   assert_true(p->conditions[0].weight_number == 1 && !p->conditions[0].weight_given);
   assert_true(p->seed == 0 && p->seconds == 0);

@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -167,6 +169,124 @@ static void jets_and_reverse_mode_agree_to_60_digits(void **state) {
   rig_close(&b);
 }
 
+/* ---- A training step in two formats ---- */
+
+static void describe(const rig *g, const tn_value *p, const char *name, tn_dtype dtype,
+                     vd_problem_output *outputs, vd_problem_format *format) {
+  outputs[0] = (vd_problem_output){"loss", VD_LOSS, -1, {0}};
+  outputs[1] = (vd_problem_output){"u", VD_UNKNOWN, 0, {0}};
+  outputs[2] = (vd_problem_output){"net u_xx", VD_DERIVATIVE, 2, {0}};
+  for (size_t i = 0; i < LEAVES; ++i)
+    outputs[3 + i] = (vd_problem_output){"gradient w", VD_GRADIENT, -1, p[i]};
+  *format = (vd_problem_format){.name = name,
+                                .dtype = dtype,
+                                .program = g->program,
+                                .n_bindings = g->n_bindings,
+                                .bindings = g->binding,
+                                .outputs = outputs};
+}
+
+static void training_step_is_audited_in_every_format(void **state) {
+  (void)state;
+  rig g[2];
+  tn_value p[2][LEAVES];
+  vd_problem_output outputs[2][3 + LEAVES];
+  vd_problem_format formats[2];
+  open_network(&g[0], TN_F64, true, p[0]);
+  open_network(&g[1], TN_F32, true, p[1]);
+  describe(&g[0], p[0], "f64", TN_F64, outputs[0], formats);
+  describe(&g[1], p[1], "f32", TN_F32, outputs[1], formats + 1);
+  const vd_problem problem = {.n_outputs = 3 + LEAVES,
+                              .n_formats = 2,
+                              .formats = formats,
+                              .judged = 1,
+                              .channels = "u, x, xx"};
+  vd_report *report = NULL;
+  char *text = NULL;
+  assert_int_equal(vd_report_new(&report), TN_OK);
+  if (vd_audit_problem(&problem, NULL, report) != TN_OK)
+    fail_msg("audit: %s", tn_error_text());
+  assert_int_equal(vd_report_rows(report), 3 + LEAVES + 1); /* and the running bounds */
+  assert_int_equal(vd_report_failures(report), 0);
+  assert_true(vd_report_row(report, 3 + LEAVES)->points > 1000);
+  for (size_t i = 0; i < 3 + LEAVES; ++i) {
+    const vd_row *r = vd_report_row(report, i);
+    assert_true(r->c < 8); /* of errors to be expected */
+    assert_true(r->value > 0 && r->value < 1e-5 && r->bound < 1e-3);
+  }
+  assert_int_equal(vd_report_tables(report), 5);
+  assert_string_equal(vd_report_cell(report, 0, 1, 0), "f32");
+  assert_string_equal(vd_report_cell(report, 3, 0, 0), "w1");
+  assert_int_equal(vd_report_html(report, "t", &text), TN_OK);
+  assert_non_null(strstr(text, "f32 carries this problem to about "));
+  tn_free(&text);
+  vd_report_free(&report);
+  rig_close(&g[0]);
+  rig_close(&g[1]);
+}
+
+/* An error a hundred times what rounding makes is one: the f32 program's results are held against those of
+ * a program whose weights differ by 2^-14. */
+static void stored_weights_are_told_from_arithmetic(void **state) {
+  (void)state;
+  rig g[2];
+  tn_value p[2][LEAVES];
+  vd_problem_output outputs[2][3 + LEAVES];
+  vd_problem_format formats[2];
+  open_network(&g[0], TN_F64, true, p[0]);
+  open_network(&g[1], TN_F32, true, p[1]);
+  float *w = tn_map(g[1].binding[2].buffer, TN_READ_WRITE);
+  for (size_t i = 0; i < WIDTH * WIDTH; ++i)
+    w[i] *= 1 + 0x1p-14f;
+  tn_unmap(g[1].binding[2].buffer);
+  describe(&g[0], p[0], "f64", TN_F64, outputs[0], formats);
+  describe(&g[1], p[1], "f32", TN_F32, outputs[1], formats + 1);
+  const vd_problem problem = {
+      .n_outputs = 3 + LEAVES, .n_formats = 2, .formats = formats, .judged = 1};
+  vd_report *report = NULL;
+  assert_int_equal(vd_report_new(&report), TN_OK);
+  assert_int_equal(vd_audit_problem(&problem, NULL, report), TN_OK);
+  assert_int_equal(vd_report_failures(report), 0); /* arithmetic is right on these weights */
+  double by_weights = strtod(vd_report_cell(report, 2, 1, 15), NULL); /* of u */
+  assert_true(by_weights > 1e-6 && by_weights < 1e-3);
+  assert_true(vd_report_row(report, 1)->value < by_weights / 10);
+  vd_report_free(&report);
+  rig_close(&g[0]);
+  rig_close(&g[1]);
+}
+
+/* Some of the allocations of a whole audit fail, early ones and late ones: an error, no leak. */
+static void failed_allocations_of_a_step_leave_nothing_behind(void **state) {
+  (void)state;
+  rig g;
+  tn_value p[LEAVES];
+  vd_problem_output outputs[3 + LEAVES];
+  vd_problem_format format;
+  open_network(&g, TN_F32, true, p);
+  describe(&g, p, "f32", TN_F32, outputs, &format);
+  const vd_problem problem = {.n_outputs = 3 + LEAVES, .n_formats = 1, .formats = &format};
+  const vd_problem with = {.n_outputs = 3 + LEAVES,
+                           .n_formats = 1,
+                           .formats = &format,
+                           .many = &problem,
+                           .start = &problem};
+  tn_status status = TN_ENOMEM;
+  size_t before = tn_memory_now();
+  for (uint64_t n = 1; status != TN_OK; n += 1 + n / 8) {
+    vd_report *report = NULL;
+    tn_fault_at(n, false);
+    status = vd_report_new(&report);
+    if (status == TN_OK)
+      status = vd_audit_problem(&with, NULL, report);
+    if (status != TN_OK)
+      assert_int_equal(status, TN_ENOMEM);
+    vd_report_free(&report);
+    assert_int_equal(tn_memory_now(), before);
+  }
+  tn_fault_at(0, false);
+  rig_close(&g);
+}
+
 /* Every allocation of an audit fails once: an error each time, no leak. */
 static void failed_allocations_leave_nothing_behind(void **state) {
   (void)state;
@@ -211,6 +331,9 @@ int main(void) {
       cmocka_unit_test(gradient_audit_sees_a_wrong_formula),
       cmocka_unit_test(network_gradient_holds_in_rounding_and_formula),
       cmocka_unit_test(jets_and_reverse_mode_agree_to_60_digits),
+      cmocka_unit_test(training_step_is_audited_in_every_format),
+      cmocka_unit_test(stored_weights_are_told_from_arithmetic),
+      cmocka_unit_test(failed_allocations_of_a_step_leave_nothing_behind),
       cmocka_unit_test(failed_allocations_leave_nothing_behind),
   };
   return cmocka_run_group_tests(tests, NULL, finish);

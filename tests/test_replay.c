@@ -64,10 +64,10 @@ static void moves_and_sums_agree_exactly(void **state) {
 
 static void elementwise_rows_agree_within_roundings(void **state) {
   (void)state;
-  for (int f32 = 0; f32 < 2; ++f32) {
+  for (int k = TN_F64; k <= TN_F16; ++k) {
     rig g;
     rig_open(&g);
-    tn_dtype dtype = f32 ? TN_F32 : TN_F64;
+    tn_dtype dtype = (tn_dtype)k;
     tn_value x = rig_leaf(&g, "x", dtype, tn_shape_points(g.axis), false);
     tn_value y = rig_leaf(&g, "y", dtype, tn_shape_points(g.axis), false);
     tn_value d = tn_sub(tn_mul(x, y), tn_square(x)); /* 2 in a row */
@@ -227,10 +227,10 @@ static void jet_products_are_adjoint(void **state) {
 /* One layer and its weight gradient, as in a network. 6 products in a row, then a ladder. */
 static void layers_agree_within_roundings(void **state) {
   (void)state;
-  for (int f32 = 0; f32 < 2; ++f32) {
+  for (int k = TN_F64; k <= TN_F16; ++k) {
     rig g;
     rig_open(&g);
-    tn_dtype dtype = f32 ? TN_F32 : TN_F64;
+    tn_dtype dtype = (tn_dtype)k;
     const tn_jet_table *table = table_of(g.graph, 2, false);
     const size_t we[2] = {6, 5};
     tn_value w = rig_leaf(&g, "w", dtype, tn_shape_fixed(2, we), false);
@@ -252,6 +252,40 @@ static void layers_agree_within_roundings(void **state) {
         fail_msg("%s output %d: c = %g", tn_dtype_name(dtype), (int)i, rig_c(&g, i));
       assert_true(rig_c(&g, i) > 0);
     }
+    rig_close(&g);
+  }
+}
+
+/* The replay of x -> low -> f32 is x itself, as stored: the casts are the engine's error, of up to u of the format.
+ * A parameter of the format enters with the numbers that its buffer holds. */
+static void casts_are_exact_and_leaves_as_stored(void **state) {
+  (void)state;
+  for (int k = TN_TF32; k <= TN_F16; ++k) {
+    rig g;
+    rig_open(&g);
+    tn_dtype low = (tn_dtype)k;
+    const size_t extent = 7;
+    tn_value x = rig_leaf(&g, "x", TN_F32, tn_shape_points(g.axis), false);
+    tn_value w = rig_leaf(&g, "w", low, tn_shape_fixed(1, &extent), false);
+    tn_value out[] = {tn_cast(tn_cast(x, low), TN_F32), tn_cast(w, TN_F64),
+                      tn_cast(tn_const(g.graph, low, 0.1), TN_F64)};
+    rig_run(&g, 3, out);
+    const float *stored = tn_map(g.binding[0].buffer, TN_READ);
+    double numbers[7], u = tn_dtype_roundoff(low), worst = 0;
+    assert_int_equal(tn_convert(7, low, tn_map(g.binding[1].buffer, TN_READ), TN_F64, numbers),
+                     TN_OK);
+    for (size_t i = 0; i < POINTS; ++i) {
+      assert_true(mpfr_cmp_d(rig_at(&g, 0, i), (double)stored[i]) == 0);
+      double error = fabs(tn_round(low, (double)stored[i]) - (double)stored[i]) /
+                     (u * fabs((double)stored[i]));
+      worst = error > worst ? error : worst;
+    }
+    for (size_t i = 0; i < 7; ++i)
+      assert_true(mpfr_cmp_d(rig_at(&g, 1, i), numbers[i]) == 0);
+    assert_true(mpfr_cmp_d(rig_at(&g, 2, 0), tn_round(low, 0.1)) == 0);
+    double c = rig_c(&g, 0) * tn_dtype_roundoff(TN_F32) / u; /* in roundings of the low format */
+    assert_true(fabs(c - worst) < 1e-6 && worst > 0.1 && worst <= 1);
+    assert_true(rig_c(&g, 1) == 0);
     rig_close(&g);
   }
 }
@@ -333,6 +367,7 @@ int main(void) {
       cmocka_unit_test(jet_of_a_function_is_its_derivatives),
       cmocka_unit_test(jet_products_are_adjoint),
       cmocka_unit_test(layers_agree_within_roundings),
+      cmocka_unit_test(casts_are_exact_and_leaves_as_stored),
       cmocka_unit_test(scale_is_at_least_the_value),
       cmocka_unit_test(precisions_agree),
       cmocka_unit_test(bad_bindings_are_refused),

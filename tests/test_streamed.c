@@ -1,7 +1,7 @@
 /* test_streamed.c: the streamed executor gives the bits of the reference executor, on random graphs.
  * ctest: labels=quick timeout=300 processors=2
  *
- * Each seed is one graph (support_random_graph.h). The streamed executor runs it without a pool and with pools of 2, 3
+ * Each seed is one graph (support_random_graph.h), two in five with low formats. The streamed executor runs it without a pool and with pools of 2, 3
  * and 4 threads: twice, with half of the leaves bound to other buffers, with other numbers in the same buffers, with
  * other numbers of points, and with the first buffers again; after each the reference executor, made anew, says what is
  * right. Every bit counts, but that a NaN may be any NaN: which of two NaN operands an x86 addition hands on depends on
@@ -49,15 +49,20 @@ typedef struct difference {
   char error[300]; /* the streamed executor refused; else "" */
 } difference;
 
-static bool is_nan_at(const void *x, tn_dtype dtype, size_t i) {
-  return dtype == TN_F64 ? isnan(((const double *)x)[i])
-                         : dtype == TN_F32 && isnan(((const float *)x)[i]);
-}
-
 static double number_at(const void *x, tn_dtype dtype, size_t i) {
-  return dtype == TN_F64   ? ((const double *)x)[i]
-         : dtype == TN_F32 ? ((const float *)x)[i]
-                           : ((const uint8_t *)x)[i];
+  switch (dtype) {
+  case TN_F64:
+    return ((const double *)x)[i];
+  case TN_F32:
+  case TN_TF32:
+    return ((const float *)x)[i];
+  case TN_BF16:
+    return tn_of_bf16(((const uint16_t *)x)[i]);
+  case TN_F16:
+    return tn_of_f16(((const uint16_t *)x)[i]);
+  default:
+    return ((const uint8_t *)x)[i];
+  }
 }
 
 /* The first differing element of output i of two executors that have run. */
@@ -80,7 +85,7 @@ static void compare_output(tn_exec *streamed, tn_exec *reference, size_t i, diff
     all.finite += isfinite(number_at(y, dtype, k)) != 0;
     if (memcmp(x + k * size, y + k * size, size) == 0)
       continue;
-    if (is_nan_at(x, dtype, k) && is_nan_at(y, dtype, k))
+    if (isnan(number_at(x, dtype, k)) && isnan(number_at(y, dtype, k)))
       ++all.odd_nan;
     else
       *d = (difference){true, i, k, number_at(x, dtype, k), number_at(y, dtype, k), ""};
@@ -470,25 +475,33 @@ static void graphs_cover_the_table(void **state) {
                                            "analytic",   "binary", "piecewise",
                                            "comparison", "fused",  "atom"};
   (void)state;
-  size_t missing = 0;
+  size_t missing = 0, without_low = 0, of_low[3] = {0};
   if (all.graphs < 200)
     skip();
-  print_message("%-12s %-10s %8s %8s %8s %8s %8s %8s\n", "operation", "class", "points", "sums",
-                "fixed", "f64", "f32", "bool");
+  print_message("%-12s %-10s %8s %8s %8s %8s %8s %8s %8s\n", "operation", "class", "points", "sums",
+                "fixed", "f64", "f32", "low", "bool");
   for (int i = 0; i < TN_OPS; ++i) {
     const tn_op *op = tn_op_row((tn_op_id)i);
     const size_t *n = all.count[i];
-    if (op->class_ == TN_ATOM)
-      continue; /* has no meaning in a program */
+    if (op->class_ == TN_ATOM || op->id == TN_OP_custom)
+      continue; /* has no meaning in a program; is many operations, and has tests of its own */
+    size_t low = all.dtype[i][TN_TF32] + all.dtype[i][TN_BF16] + all.dtype[i][TN_F16];
     bool few = n[0] + n[1] + n[2] < LEAST || (op->arity > 0 && n[0] < LEAST);
-    print_message("%-12s %-10s %8zu %8zu %8zu %8zu %8zu %8zu%s\n", op->name, class_name[op->class_],
-                  n[0], n[1], n[2], all.dtype[i][TN_F64], all.dtype[i][TN_F32],
-                  all.dtype[i][TN_BOOL], few ? "  too few" : "");
+    without_low += !low && !all.dtype[i][TN_BOOL];
+    print_message("%-12s %-10s %8zu %8zu %8zu %8zu %8zu %8zu %8zu%s\n", op->name,
+                  class_name[op->class_], n[0], n[1], n[2], all.dtype[i][TN_F64],
+                  all.dtype[i][TN_F32], low, all.dtype[i][TN_BOOL], few ? "  too few" : "");
     missing += few;
+    for (int d = TN_TF32; d <= TN_F16; ++d)
+      of_low[d - TN_TF32] += all.dtype[i][d];
   }
   print_message("graphs with 1, 2, 3, 4 axes: %zu, %zu, %zu, %zu; two sets of points: %zu\n",
                 all.axes[1], all.axes[2], all.axes[3], all.axes[4], all.two_sets);
+  print_message("nodes in tf32, bf16, f16: %zu, %zu, %zu; operations without any: %zu\n", of_low[0],
+                of_low[1], of_low[2], without_low);
   assert_int_equal(missing, 0);
+  assert_true(of_low[0] >= 1000 && of_low[1] >= 1000 && of_low[2] >= 1000);
+  assert_true(without_low <= 8); /* test_low.c leaves none out */
   assert_true(all.two_sets >= 50);
 }
 

@@ -86,7 +86,8 @@ static program random_program(void) {
                                   TN_STRIP_FMA,   TN_STRIP_FMA,    TN_STRIP_FMA,  TN_STRIP_SCALE,
                                   TN_STRIP_SCALE, TN_STRIP_SCALE,  TN_STRIP_ADD,  TN_STRIP_SUB,
                                   TN_STRIP_DIV,   TN_STRIP_FMAK,   TN_STRIP_FILL, TN_STRIP_COPY,
-                                  TN_STRIP_CELL,  TN_STRIP_BINARY};
+                                  TN_STRIP_CELL,  TN_STRIP_BINARY, TN_STRIP_ROUND_TF32,
+                                  TN_STRIP_ROUND_BF16, TN_STRIP_ROUND_F16};
   static const uint8_t rows[] = {TN_OP_tanh,    TN_OP_sech2, TN_OP_sin,      TN_OP_cos,  TN_OP_exp,
                                  TN_OP_sigmoid, TN_OP_silu,  TN_OP_dsigmoid, TN_OP_gelu, TN_OP_square,
                                  TN_OP_expm1};

@@ -9,6 +9,9 @@
  *
  * vd_audit_rules evaluates the rules by Taylor series in MPFR and demands DIGITS = 35 equal decimal
  * digits, relative to the coefficient's scale, at orders 1 to 5 for every differentiable row.
+ * Rows with two arguments are also expanded along two directions (1, s), which holds their mixed derivatives
+ * against differences: those along a and b alone are known to be right from the same table.
+ *
  * vd_mutate_rules breaks each rule on purpose and counts how many of the mutants that check
  * notices.
  */
@@ -16,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "validate/mp.h"
+#include "validate/ops.h"
 
 enum { STEP = 80, DIGITS = 35, MAX_ORDER = 5, MOST_DIGITS = 99 };
 
@@ -36,7 +39,13 @@ void vd_fd(tn_op_id op, double exponent, int along, int order, double a, double 
     mpfr_set_d(v[0], a, MPFR_RNDN);
     mpfr_set_d(v[1], b, MPFR_RNDN);
     mpfr_set_si_2exp(f, order - 2 * i, -STEP - 1, MPFR_RNDN);
-    mpfr_add(v[along], v[along], f, MPFR_RNDN);
+    if (along < 2) {
+      mpfr_add(v[along], v[along], f, MPFR_RNDN);
+    } else {
+      mpfr_add(v[0], v[0], f, MPFR_RNDN);
+      mpfr_mul_d(f, f, exponent, MPFR_RNDN);
+      mpfr_add(v[1], v[1], f, MPFR_RNDN);
+    }
     if (vd_is_binary(op))
       vd_ref_binary(op, f, v[0], v[1]);
     else
@@ -75,6 +84,8 @@ void vd_case_name(const vd_case *c, char *text, size_t capacity) {
   const char *name = tn_op_row(c->op)->name;
   if (vd_is_power(c->op))
     snprintf(text, capacity, "%s %g", name, c->exponent);
+  else if (vd_is_binary(c->op) && c->along == 2)
+    snprintf(text, capacity, "%s along 1,%g", name, c->exponent);
   else if (vd_is_binary(c->op))
     snprintf(text, capacity, "%s by %c", name, c->along ? 'b' : 'a');
   else
@@ -115,7 +126,13 @@ typedef struct digits {
 static tn_status compare(const vd_case *c, const vd_rule *mutant, uint64_t seed, size_t n,
                          digits *out) {
   const tn_op *row = tn_op_row(c->op);
-  vd_series_spec spec = {c->op, c->exponent, c->along, MAX_ORDER, 512, mutant};
+  vd_series_spec spec = {.op = c->op,
+                         .exponent = c->exponent,
+                         .along = c->along,
+                         .slope = c->exponent,
+                         .order = MAX_ORDER,
+                         .bits = 512,
+                         .mutant = mutant};
   vd_series *series = NULL;
   TN_TRY(vd_series_new(&spec, &series));
   mpfr_t a, b, fd, f;
@@ -141,7 +158,7 @@ static tn_status compare(const vd_case *c, const vd_rule *mutant, uint64_t seed,
       double equal = digits_equal(f, fd, scale);
       if (equal < out->least[m]) {
         out->least[m] = equal;
-        out->at[m] = c->along ? z : x;
+        out->at[m] = c->along == 1 ? z : x;
       }
     }
   }
@@ -158,6 +175,8 @@ tn_status vd_audit_rules(const vd_options *options, vd_report *report) {
     if (o->only && strcmp(o->only, tn_op_row((tn_op_id)op)->name) != 0)
       continue;
     size_t n = vd_cases_of((tn_op_id)op, list);
+    for (int k = 0; k < 2 && vd_is_binary((tn_op_id)op); ++k)
+      list[n++] = (vd_case){(tn_op_id)op, 2, k ? -0.5 : 1};
     for (size_t i = 0; i < n; ++i) {
       digits d = {{0}, {0}};
       TN_TRY(compare(list + i, NULL, o->seed, o->rule_points, &d));
@@ -176,7 +195,7 @@ tn_status vd_audit_rules(const vd_options *options, vd_report *report) {
       }
     }
   }
-  return TN_OK;
+  return vd_audit_row_rules(o, report);
 }
 
 /* ---- Mutants -------------------------------------------------------------------------------- */

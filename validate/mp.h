@@ -79,7 +79,16 @@ typedef struct vd_rule {
 /* The derivative column of a unary, power or binary row by its argument `by` (0 or 1). */
 tn_status vd_rule_of(tn_op_id op, int by, vd_rule *out) TN_MUST_USE;
 
-typedef enum vd_mutation { VD_FLIP, VD_DOUBLE, VD_DROP, VD_MUTATIONS } vd_mutation;
+typedef enum vd_mutation {
+  VD_FLIP,      /* a sign */
+  VD_DOUBLE,    /* a factor 2 */
+  VD_DROP,      /* a term, factor or divisor left out */
+  VD_ARGUMENT,  /* x for y, a for b, or the other way round */
+  VD_OFF,       /* a constant, or the exponent of a power, off by one */
+  VD_SIBLING,   /* another function of the same family: sin for cos */
+  VD_OPERATION, /* + for -, / for *, or the other way round */
+  VD_MUTATIONS
+} vd_mutation;
 /* Mutates one place of the rule, the place chosen by `choice`; false if the kind does not apply to
  * it. The places are such that the mutant's function differs (rule.c explains). text: what was
  * done. */
@@ -93,7 +102,8 @@ typedef struct vd_series vd_series;
 typedef struct vd_series_spec {
   tn_op_id op;
   double exponent; /* powers */
-  int along;       /* binary rows: the argument that varies */
+  int along;       /* binary rows: the argument that varies; 2: both, b by `slope` times as much as a */
+  double slope;    /* along 2 */
   int order;       /* coefficients 0 .. order */
   mpfr_prec_t bits;
   const vd_rule *mutant; /* replaces the rule of op by argument `along`; NULL: none */
@@ -105,15 +115,20 @@ void vd_series_at(vd_series *series, mpfr_srcptr a, mpfr_srcptr b);
 /* f^(m)(x) / m!, and its scale: the same sum with absolute values (see replay.c on scales). */
 mpfr_srcptr vd_series_coefficient(const vd_series *series, int m);
 double vd_series_scale(const vd_series *series, int m);
+/* Exponents of intermediate numbers t, 2^(e-1) <= |t| < 2^e: the lowest and highest of all coefficients of
+ * order 0 .. m of all expressions that the result was made from. */
+void vd_series_reach(const vd_series *series, int m, long *lowest, long *highest);
 
 /* ---- Finite differences (fd.c) -------------------------------------------------------------- */
 
 /* d^m row / d(argument along)^m by central differences of forward values, step 2^-80, at a
- * precision that leaves 35 decimal digits and more for m <= 5. order 0 gives the value. */
+ * precision that leaves 35 decimal digits and more for m <= 5. order 0 gives the value. along 2: along
+ * the direction (1, exponent) of a binary row. */
 void vd_fd(tn_op_id op, double exponent, int along, int order, double a, double b, mpfr_ptr out);
 
 /* One differentiable function of one variable in the table: a row along an argument, with an
- * exponent for powers. A row has at most VD_CASES; 0 for rows without a derivative. */
+ * exponent for powers; or (along 2) a binary row along a direction, whose derivatives hold the mixed
+ * ones: f_aa + 2 s f_ab + s^2 f_bb for slope s, kept in `exponent`. vd_cases_of leaves these out. A row has at most VD_CASES; 0 for rows without a derivative. */
 typedef struct vd_case {
   tn_op_id op;
   int along;
@@ -156,12 +171,13 @@ tn_status vd_first_error(tn_graph *graph, tn_status status);
 
 /* ---- Parts of the op audit (ops_select.c) --------------------------------------------------- */
 
-/* One comparison in f64 and f32 on random pairs, ties, zeros of both signs and NaN: wrong answers,
- * bound 0. */
-tn_status vd_audit_compare(const vd_options *o, tn_op_id op, vd_report *report) TN_MUST_USE;
+/* One comparison on random pairs, ties, zeros of both signs, infinities and NaN: wrong answers, bound
+ * 0. */
+tn_status vd_audit_compare(const vd_options *o, tn_op_id op, tn_dtype dtype, vd_report *report)
+    TN_MUST_USE;
 /* Derivatives to order 3 of functions made of two branches, one of which is not finite where it is
  * not taken. */
-tn_status vd_audit_branches(const vd_options *o, vd_report *report) TN_MUST_USE;
+tn_status vd_audit_branches(const vd_options *o, tn_dtype dtype, vd_report *report) TN_MUST_USE;
 
 /* ---- Replay, MPFR side (replay.c) ----------------------------------------------------------- */
 

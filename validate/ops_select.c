@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "autograd/autograd.h"
-#include "validate/mp.h"
+#include "validate/ops.h"
 
 /* ---- Graphs on one axis --------------------------------------------------------------------- */
 
@@ -28,36 +28,6 @@ typedef struct plan {
   tn_value leaf[2], output[MOST_OUTPUTS];
   size_t n_leaves, n_outputs;
 } plan;
-
-/* Runs the plan on n points; x[k] are rounded to the dtype in place. got: [n_outputs][n]. */
-static tn_status run_plan(const plan *p, tn_dtype dtype, size_t n, double *const *x, double *got) {
-  tn_program *program = NULL;
-  tn_exec *exec = NULL;
-  tn_status status = tn_compile(p->graph, p->n_outputs, p->output, &program);
-  if (status == TN_OK)
-    status = tn_exec_new(program, NULL, &exec);
-  for (size_t k = 0; k < p->n_leaves && status == TN_OK; ++k) {
-    tn_buffer *buffer = NULL;
-    status = tn_buffer_new(dtype, 1, &n, &buffer);
-    if (status != TN_OK)
-      break;
-    void *data = tn_map(buffer, TN_READ_WRITE);
-    status = tn_convert(n, TN_F64, x[k], dtype, data);
-    if (status == TN_OK)
-      status = tn_convert(n, dtype, data, TN_F64, x[k]);
-    tn_unmap(buffer);
-    if (status == TN_OK)
-      status = tn_exec_bind(exec, p->leaf[k], buffer);
-    tn_buffer_release(&buffer);
-  }
-  if (status == TN_OK)
-    status = tn_exec_run(exec);
-  for (size_t i = 0; i < p->n_outputs && status == TN_OK; ++i)
-    status = tn_exec_read(exec, i, n, got + i * n);
-  tn_exec_free(&exec);
-  tn_program_free(&program);
-  return status;
-}
 
 /* ---- Comparisons ---------------------------------------------------------------------------- */
 
@@ -107,7 +77,7 @@ static size_t wrong_answers(tn_op_id op, size_t n, double *const *x, const doubl
   return wrong;
 }
 
-static tn_status compare_in(const vd_options *o, tn_op_id op, tn_dtype dtype, vd_report *report) {
+tn_status vd_audit_compare(const vd_options *o, tn_op_id op, tn_dtype dtype, vd_report *report) {
   plan p = {.n_leaves = 2, .n_outputs = 1};
   size_t n = o->points + 128;
   double *x[2] = {NULL, NULL}, *got = NULL, at = 0;
@@ -125,7 +95,9 @@ static tn_status compare_in(const vd_options *o, tn_op_id op, tn_dtype dtype, vd
     status = TN_NEW(n, &got);
   if (status == TN_OK) {
     fill_pairs(o, n, x[0], x[1]);
-    status = run_plan(&p, dtype, n, x, got);
+    vd_round_all(dtype, n, x[0]);
+    vd_round_all(dtype, n, x[1]);
+    status = vd_run_points(p.graph, 2, p.leaf, 1, p.output, dtype, n, x, got);
   }
   if (status == TN_OK) {
     vd_row row = {.method = "kernel", .measure = "wrong", .points = n, .order = 0};
@@ -141,11 +113,6 @@ static tn_status compare_in(const vd_options *o, tn_op_id op, tn_dtype dtype, vd
   tn_free(&got);
   tn_graph_free(&p.graph);
   return status;
-}
-
-tn_status vd_audit_compare(const vd_options *o, tn_op_id op, vd_report *report) {
-  TN_TRY(compare_in(o, op, TN_F64, report));
-  return compare_in(o, op, TN_F32, report);
 }
 
 /* ---- Branches ------------------------------------------------------------------------------- */
@@ -173,7 +140,6 @@ static const branch branches[] = {
      4,
      {0, 2, 3, -1}},
 };
-enum { ORDERS = 4 };
 
 static tn_value times(tn_graph *graph, tn_value x, double k, tn_dtype dtype) {
   return k == 1 ? x : tn_mul(tn_const(graph, dtype, k), x);
@@ -228,29 +194,18 @@ static tn_status judge_branch(const vd_options *o, const branch *f, tn_dtype dty
   TN_TRY(vd_series_new(&spec, &series));
   mpfr_t at, reference;
   mpfr_inits2(o->bits, at, reference, (mpfr_ptr)0);
-  double factor = dtype == TN_F32 ? (double)(float)f->factor : f->factor; /* as stored */
+  double factor = tn_round(dtype, f->factor); /* as stored */
   tn_status status = TN_OK;
-  for (int m = 0; m <= o->max_order && status == TN_OK; ++m) {
-    vd_measure measure = {0};
+  const vd_promise promise = {.dtype = dtype, .c = o->c_ceiling};
+  for (int m = o->min_order; m <= o->max_order && status == TN_OK; ++m) {
+    vd_cell cell = {0};
     for (size_t i = 0; i < f->n; ++i) {
       double scale = 0;
       mpfr_set_d(at, x[i], MPFR_RNDN);
       branch_reference(f, series, at, factor, m, reference, &scale);
-      vd_measure_add(&measure, dtype, got[(size_t)m * f->n + i], reference, scale, x[i]);
+      vd_cell_add(&cell, &promise, got[(size_t)m * f->n + i], reference, scale, x[i]);
     }
-    vd_row row = {.measure = "c",
-                  .order = m,
-                  .points = f->n,
-                  .value = measure.max_c,
-                  .bound = o->c_ceiling,
-                  .ulp = measure.max_ulp,
-                  .c = measure.max_c,
-                  .norm2 = vd_measure_norm2(&measure),
-                  .at = measure.at,
-                  .pass = measure.max_c <= o->c_ceiling};
-    snprintf(row.subject, sizeof row.subject, "%s", f->name);
-    snprintf(row.method, sizeof row.method, "%s", m ? "grad" : "kernel");
-    snprintf(row.dtype, sizeof row.dtype, "%s", tn_dtype_name(dtype));
+    vd_row row = vd_cell_row(&cell, &promise, f->name, m ? "grad" : "kernel", m);
     status = vd_report_add(report, &row);
   }
   mpfr_clears(at, reference, (mpfr_ptr)0);
@@ -258,16 +213,17 @@ static tn_status judge_branch(const vd_options *o, const branch *f, tn_dtype dty
   return status;
 }
 
-tn_status vd_audit_branches(const vd_options *o, vd_report *report) {
-  for (size_t i = 0; i < 2 * (sizeof branches / sizeof *branches); ++i) {
-    const branch *f = branches + i / 2;
-    tn_dtype dtype = i % 2 ? TN_F32 : TN_F64;
+tn_status vd_audit_branches(const vd_options *o, tn_dtype dtype, vd_report *report) {
+  for (size_t i = 0; i < sizeof branches / sizeof *branches; ++i) {
+    const branch *f = branches + i;
     plan p = {0};
-    double x[4], got[ORDERS * 4], *arguments[1] = {x};
+    double x[4], got[VD_ORDERS * 4], *arguments[1] = {x};
     memcpy(x, f->x, sizeof x);
+    vd_round_all(dtype, f->n, x);
     tn_status status = build_branch(f, dtype, o->max_order, &p);
     if (status == TN_OK)
-      status = run_plan(&p, dtype, f->n, arguments, got);
+      status =
+          vd_run_points(p.graph, 1, p.leaf, p.n_outputs, p.output, dtype, f->n, arguments, got);
     if (status == TN_OK)
       status = judge_branch(o, f, dtype, x, got, report);
     tn_graph_free(&p.graph);

@@ -116,12 +116,16 @@ static void ref_dsigmoid(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t rnd) {
   end(y, t, rnd);
 }
 
-/* log(1 + exp(x)) */
+/* log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), so that exp stays within MPFR's exponents */
 static void ref_softplus(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t rnd) {
   mpfr_t t;
   begin(y, t);
-  mpfr_exp(t, x, MPFR_RNDN);
+  mpfr_abs(t, x, MPFR_RNDN);
+  mpfr_neg(t, t, MPFR_RNDN);
+  mpfr_exp(t, t, MPFR_RNDN);
   mpfr_log1p(t, t, MPFR_RNDN);
+  if (mpfr_sgn(x) > 0)
+    mpfr_add(t, t, x, MPFR_RNDN);
   end(y, t, rnd);
 }
 

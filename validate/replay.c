@@ -3,7 +3,8 @@
  *
  * The nodes are those that the engine runs, so what the replay measures is rounding alone: the
  * right value of this program on these stored data. Leaves enter as they are stored in their dtype,
- * as do constants; casts do not round; comparisons are decided in MPFR. A wrong derivative formula
+ * as do constants, in tf32, bf16 and f16 like in the others; casts do not round, so in a program that
+ * rounds to a low format in its middle that rounding is an error, too; comparisons are decided in MPFR. A wrong derivative formula
  * is invisible here (both sides have it); fd.c and vd_audit_gradient see those.
  *
  * Condition scales. With every value v goes S >= |v|, the same graph on absolute values:
@@ -25,6 +26,8 @@
 
 #include <math.h>
 #include <string.h>
+
+#include "validate/moves.h"
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
@@ -141,10 +144,10 @@ static tn_status find_extents(vd_replay *r) {
   memset(r->extent, 0, sizeof r->extent);
   for (size_t i = 0; i < r->n_nodes; ++i) {
     const tn_node *node = tn_program_node(r->program, i);
-    if (!r->leaf[i].buffer || !tn_shape_batched(&node->shapes[0]))
+    if ((!r->leaf[i].buffer && !r->leaf[i].given) || !tn_shape_batched(&node->shapes[0]))
       continue;
     tn_axis axis = node->shapes[0].axis[0];
-    size_t n = tn_buffer_extent(r->leaf[i].buffer, 0);
+    size_t n = r->leaf[i].given ? r->leaf[i].points : tn_buffer_extent(r->leaf[i].buffer, 0);
     if (axis >= VD_AXES)
       return TN_FAIL(TN_ERANGE, "replay: point axis %u, at most %d", axis, VD_AXES - 1);
     if (r->extent[axis] && r->extent[axis] != n)
@@ -168,6 +171,11 @@ static tn_status make_port(vd_replay *r, const tn_shape *shape, vd_port *port) {
 }
 
 /* ---- Leaves --------------------------------------------------------------------------------- */
+
+static void copy_element(vd_port *out, size_t i, const vd_port *x, size_t j) {
+  mpfr_set(out->value.v + i, x->value.v + j, MPFR_RNDN);
+  out->scale[i] = x->scale[j];
+}
 
 static void put_leaf(const vd_leaf *leaf, vd_port *out, size_t i, double stored, mpfr_ptr t) {
   mpfr_ptr v = out->value.v + i;
@@ -208,6 +216,12 @@ static tn_status run_bound(vd_replay *r, const tn_node *node, const vd_leaf *lea
 
 static tn_status run_leaf(vd_replay *r, const tn_node *node, const vd_leaf *leaf, vd_port *out) {
   out->exact = true;
+  if (leaf->given) {
+    out->exact = leaf->given->exact;
+    for (size_t i = 0; i < out->value.n; ++i)
+      copy_element(out, i, leaf->given, i);
+    return TN_OK;
+  }
   if (node->op->id == TN_OP_input || node->op->id == TN_OP_parameter)
     return run_bound(r, node, leaf, out);
   for (size_t i = 0; i < out->value.n; ++i) {
@@ -317,11 +331,6 @@ static void run_mask(vd_replay *r, const tn_node *node, vd_port *out) {
   }
 }
 
-static void copy_element(vd_port *out, size_t i, const vd_port *x, size_t j) {
-  mpfr_set(out->value.v + i, x->value.v + j, MPFR_RNDN);
-  out->scale[i] = x->scale[j];
-}
-
 static void run_where(vd_replay *r, const tn_node *node, vd_port *out) {
   const vd_port *m = vd_port_of(r, node->inputs[0]);
   for (size_t i = 0; i < out->value.n; ++i) {
@@ -333,31 +342,9 @@ static void run_where(vd_replay *r, const tn_node *node, vd_port *out) {
 
 /* ---- Moves and sums ------------------------------------------------------------------------- */
 
-/* A row-major array seen around one axis: [outer][n][inner]. */
-typedef struct view {
-  size_t outer, n, inner;
-} view;
-
-static tn_status view_of(const vd_replay *r, const tn_shape *shape, size_t axis, view *v) {
-  size_t e[TN_MAX_RANK];
-  TN_TRY(extents_of(r, shape, e));
-  *v = (view){1, e[axis], 1};
-  for (size_t i = 0; i < axis; ++i)
-    v->outer *= e[i];
-  for (size_t i = axis + 1; i < shape->rank; ++i)
-    v->inner *= e[i];
-  return TN_OK;
-}
-
-static const tn_shape *shape_of_input(const vd_replay *r, const tn_node *node, uint32_t i) {
-  tn_edge edge = node->inputs[i];
-  return &tn_program_node(r->program, edge.node)->shapes[edge.port];
-}
-
 static tn_status run_sum(vd_replay *r, const tn_node *node, vd_port *out) {
   const vd_port *x = vd_port_of(r, node->inputs[0]);
-  view v;
-  TN_TRY(view_of(r, shape_of_input(r, node, 0), (size_t)node->integer[0], &v));
+  vd_view v = vd_view_of(vd_input_shape(r->program, node, 0), r->extent, (size_t)node->integer[0]);
   for (size_t i = 0; i < out->value.n; ++i)
     for (size_t k = 0; k < v.n; ++k) {
       size_t j = (i / v.inner * v.n + k) * v.inner + i % v.inner;
@@ -367,69 +354,15 @@ static tn_status run_sum(vd_replay *r, const tn_node *node, vd_port *out) {
   return TN_OK;
 }
 
-static tn_status run_expand(vd_replay *r, const tn_node *node, vd_port *out) {
-  const vd_port *x = vd_port_of(r, node->inputs[0]);
-  view v;
-  TN_TRY(view_of(r, node->shapes, (size_t)node->integer[0], &v));
-  for (size_t i = 0; i < out->value.n; ++i)
-    copy_element(out, i, x, i / (v.n * v.inner) * v.inner + i % v.inner);
-  return TN_OK;
-}
-
-static tn_status run_transpose(vd_replay *r, const tn_node *node, vd_port *out) {
-  const vd_port *x = vd_port_of(r, node->inputs[0]);
-  uint32_t rank = node->shapes[0].rank;
-  size_t e[TN_MAX_RANK], at[TN_MAX_RANK], from[TN_MAX_RANK];
-  TN_TRY(extents_of(r, node->shapes, e));
-  size_t p = (size_t)node->integer[0], q = (size_t)node->integer[1];
-  for (size_t i = 0; i < out->value.n; ++i) {
-    size_t rest = i, j = 0;
-    for (uint32_t k = rank; k-- > 0; rest /= e[k])
-      at[k] = rest % e[k];
-    memcpy(from, at, sizeof from);
-    from[p] = at[q];
-    from[q] = at[p];
-    for (uint32_t k = 0; k < rank; ++k)
-      j = j * e[k == p ? q : k == q ? p : k] + from[k];
-    copy_element(out, i, x, j);
-  }
-  return TN_OK;
-}
-
-/* slice: result entry k is the input's first + k. pad: the other way round, zeros elsewhere. */
-static tn_status run_range(vd_replay *r, const tn_node *node, vd_port *out, bool pad) {
-  const vd_port *x = vd_port_of(r, node->inputs[0]);
-  view in, to;
-  size_t axis = (size_t)node->integer[0], first = (size_t)node->integer[1];
-  TN_TRY(view_of(r, shape_of_input(r, node, 0), axis, &in));
-  TN_TRY(view_of(r, node->shapes, axis, &to));
-  for (size_t i = 0; i < out->value.n; ++i) {
-    size_t k = i / to.inner % to.n, o = i / (to.inner * to.n);
-    if (pad && (k < first || k - first >= in.n))
-      continue;
-    size_t from = pad ? k - first : k + first;
-    copy_element(out, i, x, (o * in.n + from) * in.inner + i % to.inner);
-  }
-  return TN_OK;
-}
-
-static tn_status run_concat(vd_replay *r, const tn_node *node, vd_port *out, bool stack) {
-  view to, in;
-  size_t axis = stack ? node->shapes[0].rank - 1 : (size_t)node->integer[0], first = 0;
-  TN_TRY(view_of(r, node->shapes, axis, &to));
-  for (uint32_t p = 0; p < node->n_inputs; ++p) {
-    const vd_port *x = vd_port_of(r, node->inputs[p]);
-    if (stack)
-      in = (view){to.outer, 1, 1};
-    else
-      TN_TRY(view_of(r, shape_of_input(r, node, p), axis, &in));
-    for (size_t j = 0; j < x->value.n; ++j) {
-      size_t k = j / in.inner % in.n, o = j / (in.inner * in.n);
-      copy_element(out, (o * to.n + first + k) * to.inner + j % in.inner, x, j);
-    }
-    first += in.n;
-  }
-  return TN_OK;
+static tn_status run_move(vd_replay *r, const tn_node *node, vd_port *out) {
+  vd_source *source = NULL;
+  TN_TRY(TN_NEW(out->value.n, &source));
+  tn_status status = vd_sources(r->program, node, r->extent, out->value.n, source);
+  for (size_t i = 0; status == TN_OK && i < out->value.n; ++i)
+    if (source[i].input != UINT32_MAX) /* else the zero that is there */
+      copy_element(out, i, vd_port_of(r, node->inputs[source[i].input]), source[i].from);
+  tn_free(&source);
+  return status;
 }
 
 static void run_cast(vd_replay *r, const tn_node *node, vd_port *out) {
@@ -449,41 +382,17 @@ static void run_cast(vd_replay *r, const tn_node *node, vd_port *out) {
 static tn_status run_structured(vd_replay *r, const tn_node *node, vd_port *out) {
   bool moves = true;
   tn_status status = TN_OK;
-  switch (node->op->id) {
-  case TN_OP_sum:
+  if (vd_is_move(node->op->id)) {
+    status = run_move(r, node, out);
+  } else if (node->op->id == TN_OP_where) {
+    run_where(r, node, out);
+  } else if (node->op->id == TN_OP_sum) {
     moves = false;
     status = run_sum(r, node, out);
-    break;
-  case TN_OP_expand:
-    status = run_expand(r, node, out);
-    break;
-  case TN_OP_transpose:
-    status = run_transpose(r, node, out);
-    break;
-  case TN_OP_slice:
-    status = run_range(r, node, out, false);
-    break;
-  case TN_OP_pad:
-    status = run_range(r, node, out, true);
-    break;
-  case TN_OP_concat:
-    status = run_concat(r, node, out, false);
-    break;
-  case TN_OP_stack:
-    status = run_concat(r, node, out, true);
-    break;
-  case TN_OP_reshape:
-    for (size_t i = 0; i < out->value.n; ++i)
-      copy_element(out, i, vd_port_of(r, node->inputs[0]), i);
-    break;
-  case TN_OP_cast:
+  } else if (node->op->id == TN_OP_cast) {
     moves = false;
     run_cast(r, node, out);
-    break;
-  case TN_OP_where:
-    run_where(r, node, out);
-    break;
-  default:
+  } else {
     return TN_FAIL(TN_EUNSUPPORTED, "replay: no meaning for `%s` in high precision",
                    node->op->name);
   }

@@ -19,6 +19,8 @@ typedef struct vd_leaf {
   double number;           /* scalars, if set */
   const double *direction; /* borrowed; NULL: none */
   double step;
+  const struct vd_port *given; /* its values in place of a buffer, borrowed; NULL: none */
+  size_t points;               /* of `given` */
 } vd_leaf;
 
 enum { VD_SCRATCH = 6, VD_AXES = 65 };
@@ -45,5 +47,7 @@ double vd_spread(vd_replay *r, tn_op_id op, double exponent, mpfr_srcptr a, mpfr
 
 /* replay_jet.c: nodes of the five jet operations. Ports exist and are zero. */
 tn_status vd_run_jet(vd_replay *r, const tn_node *node, vd_port *out) TN_MUST_USE;
+/* replay_rowwise.c: softmax, layer_norm, rstd, and operations of users. Likewise. */
+tn_status vd_run_rowwise(vd_replay *r, const tn_node *node, vd_port *out) TN_MUST_USE;
 
 #endif

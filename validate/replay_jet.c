@@ -74,17 +74,14 @@ static void run_lin(vd_replay *r, const tn_node *node, vd_port *out) {
   }
 }
 
+/* A pair without points counts once, however many points the others have. */
 static void run_outer(vd_replay *r, const tn_node *node, vd_port *out) {
   uint32_t pairs = (uint32_t)node->integer[0];
-  size_t k = node->shapes[0].extent[0], n = node->shapes[0].extent[1], rows = 1;
-  for (uint32_t p = 0; p < node->n_inputs; ++p) {
-    const vd_port *x = vd_port_of(r, node->inputs[p]);
-    size_t own = x->value.n / (p < pairs ? n : k);
-    if (own > rows)
-      rows = own;
-  }
+  size_t k = node->shapes[0].extent[0], n = node->shapes[0].extent[1];
   for (uint32_t p = 0; p < pairs; ++p) {
     const vd_port *z = vd_port_of(r, node->inputs[p]), *h = vd_port_of(r, node->inputs[pairs + p]);
+    size_t z_rows = z->value.n / n, h_rows = h->value.n / k,
+           rows = z_rows > h_rows ? z_rows : h_rows;
     for (size_t row = 0; row < rows; ++row)
       for (size_t e = 0; e < k * n; ++e)
         add_product(out->value.v + e, out->scale + e, h, (row * k + e / n) % h->value.n, z,
@@ -286,6 +283,6 @@ tn_status vd_run_jet(vd_replay *r, const tn_node *node, vd_port *out) {
   case TN_OP_jet_unary:
     return run_function(r, node, out);
   default:
-    return TN_FAIL(TN_EUNSUPPORTED, "replay: no jet operation `%s`", node->op->name);
+    return vd_run_rowwise(r, node, out);
   }
 }

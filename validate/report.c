@@ -1,20 +1,14 @@
-/* report.c: rows of measurements, written as Markdown for people and JSON for tools.
+/* report.c: what an audit found: rows of measurements, tables, pictures and the advice above them, as
+ * Markdown for people and JSON for tools (report_html.c has the page).
  *
- * A report is a growing array of vd_row. Text grows in one buffer; numbers are written with
- * snprintf in the C locale, which nobody changes. JSON has no infinity and no NaN: they become
- * null, and "pass" is then false, so a reader cannot mistake one for a small number.
+ * A report is growing arrays. JSON has no infinity and no NaN: they become null, and "pass" is then
+ * false, so a reader cannot mistake one for a small number.
  */
+#include "validate/report_text.h"
+
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "validate/validate.h"
-
-struct vd_report {
-  vd_row *row;
-  size_t n, capacity;
-};
 
 vd_options vd_options_default(void) {
   return (vd_options){.seed = 1,
@@ -28,10 +22,25 @@ vd_options vd_options_default(void) {
 
 tn_status vd_report_new(vd_report **out) { return TN_NEW(1, out); }
 
+static void free_table(vd_table *t) {
+  for (size_t i = 0; t->cell && i < t->n_columns * (t->n_rows + 1); ++i)
+    tn_free(&t->cell[i]);
+  tn_free(&t->cell);
+  tn_free(&t->title);
+}
+
 void vd_report_free(vd_report **report) {
   if (!report || !*report)
     return;
-  tn_free(&(*report)->row);
+  vd_report *r = *report;
+  for (size_t i = 0; i < r->n_tables; ++i)
+    free_table(r->table + i);
+  for (size_t i = 0; i < r->n_pictures; ++i)
+    tn_free(&r->picture[i]);
+  tn_free(&r->table);
+  tn_free(&r->picture);
+  tn_free(&r->advice);
+  tn_free(&r->row);
   tn_free(report);
 }
 
@@ -58,55 +67,91 @@ size_t vd_report_failures(const vd_report *report) {
   return n;
 }
 
-/* ---- Text ----------------------------------------------------------------------------------- */
-
-typedef struct writer {
-  char *text;
-  size_t used, capacity;
-  tn_status status; /* the first error; later writes do nothing */
-} writer;
-
-static void put_text(writer *w, const char *format, ...) TN_PRINTF(2, 3);
-static void put_text(writer *w, const char *format, ...) {
-  char piece[512];
-  va_list args;
-  va_start(args, format);
-  int length = vsnprintf(piece, sizeof piece, format, args);
-  va_end(args);
-  if (w->status != TN_OK || length < 0)
-    return;
-  size_t n = (size_t)length < sizeof piece ? (size_t)length : sizeof piece - 1;
-  if (w->used + n + 1 > w->capacity) {
-    size_t capacity = 2 * (w->used + n + 1);
-    w->status = tn_grow(&w->text, w->capacity, capacity, 1);
-    if (w->status != TN_OK)
-      return;
-    w->capacity = capacity;
+tn_status vd_report_advise(vd_report *report, const char *sentence) {
+  vd_text w = {0};
+  char *joined = NULL;
+  if (report->advice) {
+    vd_put_plain(&w, report->advice, strlen(report->advice));
+    vd_put(&w, " ");
   }
-  memcpy(w->text + w->used, piece, n + 1);
-  w->used += n;
-}
-
-static tn_status finish(writer *w, char **out) {
-  if (w->status != TN_OK) {
-    tn_free(&w->text);
-    return w->status;
-  }
-  *out = w->text;
+  vd_put_plain(&w, sentence, strlen(sentence));
+  TN_TRY(vd_text_finish(&w, &joined));
+  tn_free(&report->advice);
+  report->advice = joined;
   return TN_OK;
 }
 
-tn_status vd_report_markdown(const vd_report *report, const char *title, bool failures_only,
-                             char **out) {
-  writer w = {0};
-  *out = NULL;
-  put_text(&w, "# %s\n\n%zu rows, %zu fail.\n", title, report->n, vd_report_failures(report));
-  if (failures_only && vd_report_failures(report) == 0)
-    return finish(&w, out);
-  put_text(&w, "\n");
-  put_text(&w, "| subject | dtype | method | order | points | judged by | value | bound | ulp | c |"
-               " norm-2 | worst at | verdict |\n");
-  put_text(&w, "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+tn_status vd_report_table(vd_report *report, const char *title, size_t n_columns,
+                          const char *const *heads, size_t n_rows, const char *const *cells) {
+  vd_table t = {.n_columns = n_columns, .n_rows = n_rows};
+  tn_status status = tn_copy_text(title, &t.title);
+  if (status == TN_OK)
+    status = TN_NEW(n_columns * (n_rows + 1), &t.cell);
+  for (size_t i = 0; status == TN_OK && i < n_columns * (n_rows + 1); ++i)
+    status = tn_copy_text(i < n_columns ? heads[i] : cells[i - n_columns], &t.cell[i]);
+  if (status == TN_OK)
+    status = tn_grow(&report->table, report->n_tables, report->n_tables + 1, sizeof t);
+  if (status != TN_OK) {
+    free_table(&t);
+    return status;
+  }
+  report->table[report->n_tables++] = t;
+  return TN_OK;
+}
+
+size_t vd_report_tables(const vd_report *report) { return report->n_tables; }
+
+const char *vd_report_cell(const vd_report *report, size_t table, size_t row, size_t column) {
+  if (table >= report->n_tables)
+    return NULL;
+  const vd_table *t = report->table + table;
+  return row < t->n_rows && column < t->n_columns ? t->cell[(row + 1) * t->n_columns + column]
+                                                  : NULL;
+}
+
+tn_status vd_report_plot(vd_report *report, const vd_plot *plot) {
+  char *svg = NULL;
+  TN_TRY(vd_plot_svg(plot, &svg));
+  tn_status status =
+      tn_grow(&report->picture, report->n_pictures, report->n_pictures + 1, sizeof svg);
+  if (status == TN_OK)
+    report->picture[report->n_pictures++] = svg;
+  else
+    tn_free(&svg);
+  return status;
+}
+
+/* ---- Markdown ------------------------------------------------------------------------------- */
+
+/* A cell of a Markdown table: a bar would end it. */
+static void put_cell(vd_text *w, const char *text) {
+  vd_put(w, " ");
+  for (; *text; ++text) {
+    if (*text == '|')
+      vd_put(w, "\\");
+    vd_put_plain(w, text, 1);
+  }
+  vd_put(w, " |");
+}
+
+static void put_table(vd_text *w, const vd_table *t) {
+  vd_put(w, "\n## ");
+  vd_put_plain(w, t->title, strlen(t->title));
+  vd_put(w, "\n\n");
+  for (size_t i = 0; i <= t->n_rows; ++i) {
+    vd_put(w, "|");
+    for (size_t k = 0; k < t->n_columns; ++k)
+      put_cell(w, t->cell[i * t->n_columns + k]);
+    vd_put(w, "\n");
+    for (size_t k = 0; i == 0 && k < t->n_columns; ++k)
+      vd_put(w, k + 1 < t->n_columns ? "|---" : "|---|\n");
+  }
+}
+
+static void put_rows(vd_text *w, const vd_report *report, bool failures_only) {
+  vd_put(w,
+         "\n| subject | dtype | method | order | points | judged by | value | bound | ulp | c |"
+         " norm-2 | worst at | verdict |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (size_t i = 0; i < report->n; ++i) {
     const vd_row *r = report->row + i;
     if (failures_only && r->pass)
@@ -114,64 +159,124 @@ tn_status vd_report_markdown(const vd_report *report, const char *title, bool fa
     char order[16] = "";
     if (r->order >= 0)
       snprintf(order, sizeof order, "%d", r->order);
-    put_text(&w,
-             "| %s | %s | %s | %s | %zu | %s | %.3g | %.3g | %.3g | %.3g | %.2e | %.6g | %s |\n",
-             r->subject, r->dtype, r->method, order, r->points, r->measure, r->value, r->bound,
-             r->ulp, r->c, r->norm2, r->at, r->pass ? "ok" : "**FAIL**");
+    vd_put(w, "| %s | %s | %s | %s | %zu | %s | %.3g | %.3g | %.3g | %.3g | %.2e | %.6g | %s |\n",
+           r->subject, r->dtype, r->method, order, r->points, r->measure, r->value, r->bound,
+           r->ulp, r->c, r->norm2, r->at, r->pass ? "ok" : "**FAIL**");
   }
-  return finish(&w, out);
 }
 
-static void put_string(writer *w, const char *key, const char *value) {
-  put_text(w, "\"%s\":\"", key);
+tn_status vd_report_markdown(const vd_report *report, const char *title, bool failures_only,
+                             char **out) {
+  vd_text w = {0};
+  *out = NULL;
+  vd_put(&w, "# %s\n\n", title);
+  if (report->advice) {
+    vd_put_plain(&w, report->advice, strlen(report->advice));
+    vd_put(&w, "\n\n");
+  }
+  vd_put(&w, "%zu rows, %zu fail.\n", report->n, vd_report_failures(report));
+  for (size_t i = 0; i < report->n_tables; ++i)
+    put_table(&w, report->table + i);
+  if (!failures_only || vd_report_failures(report) > 0) {
+    if (report->n_tables > 0)
+      vd_put(&w, "\n## Rows\n");
+    put_rows(&w, report, failures_only);
+  }
+  return vd_text_finish(&w, out);
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static void put_quoted(vd_text *w, const char *value) {
+  vd_put(w, "\"");
   for (; *value; ++value) {
     unsigned char c = (unsigned char)*value;
     if (c == '"' || c == '\\')
-      put_text(w, "\\%c", c);
+      vd_put(w, "\\%c", c);
     else if (c < 0x20)
-      put_text(w, "\\u%04x", c);
+      vd_put(w, "\\u%04x", c);
     else
-      put_text(w, "%c", c);
+      vd_put_plain(w, value, 1);
   }
-  put_text(w, "\",");
+  vd_put(w, "\"");
 }
 
-static void put_number(writer *w, const char *key, double value) {
+static void put_string(vd_text *w, const char *key, const char *value) {
+  vd_put(w, "\"%s\":", key);
+  put_quoted(w, value);
+  vd_put(w, ",");
+}
+
+static void put_number(vd_text *w, const char *key, double value) {
   if (isfinite(value))
-    put_text(w, "\"%s\":%.17g,", key, value);
+    vd_put(w, "\"%s\":%.17g,", key, value);
   else
-    put_text(w, "\"%s\":null,", key);
+    vd_put(w, "\"%s\":null,", key);
 }
 
-static void put_row(writer *w, const vd_row *r) {
-  put_text(w, "{");
+static void put_row(vd_text *w, const vd_row *r) {
+  vd_put(w, "{");
   put_string(w, "subject", r->subject);
   put_string(w, "dtype", r->dtype);
   put_string(w, "method", r->method);
   put_string(w, "measure", r->measure);
   if (r->order >= 0)
-    put_text(w, "\"order\":%d,", r->order);
-  put_text(w, "\"points\":%zu,", r->points);
+    vd_put(w, "\"order\":%d,", r->order);
+  vd_put(w, "\"points\":%zu,", r->points);
   put_number(w, "value", r->value);
   put_number(w, "bound", r->bound);
   put_number(w, "ulp", r->ulp);
   put_number(w, "c", r->c);
   put_number(w, "norm2", r->norm2);
   put_number(w, "at", r->at);
-  put_text(w, "\"pass\":%s}", r->pass ? "true" : "false");
+  vd_put(w, "\"pass\":%s}", r->pass ? "true" : "false");
+}
+
+static void put_json_cell(vd_text *w, const char *text) {
+  if (vd_is_number(text))
+    vd_put_plain(w, text, strlen(text));
+  else if (strcmp(text, "inf") == 0 || strcmp(text, "nan") == 0 || strcmp(text, "-") == 0)
+    vd_put(w, "null");
+  else
+    put_quoted(w, text);
+}
+
+static void put_json_table(vd_text *w, const vd_table *t) {
+  vd_put(w, "{");
+  put_string(w, "title", t->title);
+  vd_put(w, "\"heads\":[");
+  for (size_t k = 0; k < t->n_columns; ++k) {
+    vd_put(w, k > 0 ? "," : "");
+    put_quoted(w, t->cell[k]);
+  }
+  vd_put(w, "],\"cells\":[");
+  for (size_t i = 1; i <= t->n_rows; ++i) {
+    vd_put(w, i > 1 ? ",\n[" : "[");
+    for (size_t k = 0; k < t->n_columns; ++k) {
+      vd_put(w, k > 0 ? "," : "");
+      put_json_cell(w, t->cell[i * t->n_columns + k]);
+    }
+    vd_put(w, "]");
+  }
+  vd_put(w, "]}");
 }
 
 tn_status vd_report_json(const vd_report *report, const char *title, char **out) {
-  writer w = {0};
+  vd_text w = {0};
   *out = NULL;
-  put_text(&w, "{");
+  vd_put(&w, "{");
   put_string(&w, "title", title);
-  put_text(&w, "\"rows\":[");
+  put_string(&w, "advice", report->advice ? report->advice : "");
+  vd_put(&w, "\"rows\":[");
   for (size_t i = 0; i < report->n; ++i) {
-    if (i > 0)
-      put_text(&w, ",\n");
+    vd_put(&w, i > 0 ? ",\n" : "");
     put_row(&w, report->row + i);
   }
-  put_text(&w, "],\"failures\":%zu}\n", vd_report_failures(report));
-  return finish(&w, out);
+  vd_put(&w, "],\"tables\":[");
+  for (size_t i = 0; i < report->n_tables; ++i) {
+    vd_put(&w, i > 0 ? ",\n" : "");
+    put_json_table(&w, report->table + i);
+  }
+  vd_put(&w, "],\"failures\":%zu}\n", vd_report_failures(report));
+  return vd_text_finish(&w, out);
 }

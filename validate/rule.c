@@ -5,10 +5,11 @@
  * tree, which series.c evaluates in MPFR. So the text itself is under test, not a copy of it.
  *
  * Mutations ask whether the test would see a wrong rule. A mutant counts only if its function
- * differs, so places are chosen with care: a sign flips, or a factor 2 enters, only where values
- * are added, multiplied or returned, never in the argument of a row (cosh(-x) = cosh x, step(2x) =
- * step x) and never on the number 0; a term or factor may be dropped anywhere outside a comparison.
- * A rule that is the number 0 becomes 1.
+ * differs, so places are chosen with care, never in a comparison nor on the number 0: a sign flips, or a
+ * factor 2 enters, only where values are added, multiplied or returned, never in the argument of a row
+ * (cosh(-x) = cosh x, step(2x) = step x); arguments and constants are exchanged anywhere but in the
+ * argument of step and sign (step(relu x) = step x); the rest anywhere. A rule that is the number 0
+ * becomes 1.
  */
 #include <stdio.h>
 
@@ -92,63 +93,130 @@ tn_status vd_rule_of(tn_op_id op, int by, vd_rule *out) {
 
 /* ---- Mutation ------------------------------------------------------------------------------- */
 
-/* A place: an edge of the tree. `value`: where values are added, multiplied or returned. */
+/* A place: an edge of the tree. `value`: where values are added, multiplied or returned. `switched`: in
+ * the argument of a row that knows only its sign. */
 typedef struct place {
   int *edge;
-  bool value;
+  bool value, switched;
 } place;
 enum { PLACES = 128 };
 
-static int places_below(vd_rule *r, int *edge, bool value, place *list, int n) {
+static int places_below(vd_rule *r, int *edge, place here, place *list, int n) {
   if (*edge < 0 || n == PLACES)
     return n;
-  list[n++] = (place){edge, value};
-  vd_rule_node *node = r->node + *edge;
+  here.edge = edge;
+  list[n++] = here;
+  const vd_rule_node *node = r->node + *edge;
   bool call = node->kind == VD_CALL1 || node->kind == VD_CALL2;
-  for (int i = 0; i < 3; ++i) {
-    if (node->kind == VD_LE || node->kind == VD_GE)
-      continue;
-    n = places_below(r, node->arg + i, value && !call, list, n);
-  }
+  here.value = here.value && !call;
+  here.switched = here.switched || (call && (node->op == TN_OP_step || node->op == TN_OP_sign));
+  for (int i = 0; i < 3; ++i)
+    if (node->kind != VD_LE && node->kind != VD_GE)
+      n = places_below(r, r->node[*edge].arg + i, here, list, n);
   return n;
+}
+
+/* Another function of the family; the same one: there is none. */
+static tn_op_id sibling(tn_op_id op) {
+  static const tn_op_id pairs[][2] = {{TN_OP_sin, TN_OP_cos},
+                                      {TN_OP_sinh, TN_OP_cosh},
+                                      {TN_OP_tanh, TN_OP_sech2},
+                                      {TN_OP_exp, TN_OP_expm1},
+                                      {TN_OP_derf, TN_OP_erf},
+                                      {TN_OP_normal_pdf, TN_OP_derf},
+                                      {TN_OP_normal_cdf, TN_OP_erf},
+                                      {TN_OP_log, TN_OP_log1p},
+                                      {TN_OP_sigmoid, TN_OP_normal_cdf},
+                                      {TN_OP_dsigmoid, TN_OP_sigmoid},
+                                      {TN_OP_relu, TN_OP_abs},
+                                      {TN_OP_relu2, TN_OP_relu3},
+                                      {TN_OP_step, TN_OP_sign},
+                                      {TN_OP_dlog10, TN_OP_recip},
+                                      {TN_OP_recip, TN_OP_square},
+                                      {TN_OP_sqrt, TN_OP_square},
+                                      {TN_OP_pow, TN_OP_atan2}};
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; ++i)
+    for (int k = 0; k < 2; ++k)
+      if (pairs[i][k] == op)
+        return pairs[i][1 - k];
+  return op;
 }
 
 static bool fits(const vd_rule *r, const place *p, vd_mutation kind) {
   const vd_rule_node *node = r->node + *p->edge;
-  switch (node->kind) {
-  case VD_LE:
-  case VD_GE:
+  vd_kind k = node->kind;
+  if (k == VD_LE || k == VD_GE || (k == VD_K && node->k == 0))
     return false;
-  case VD_K:
-    if (node->k == 0)
-      return false;
-    break;
+  switch (kind) {
+  case VD_DROP:
+    return k == VD_ADD || k == VD_SUB || k == VD_MUL || k == VD_DIV || k == VD_POWER_RULE;
+  case VD_ARGUMENT:
+    return !p->switched && (k == VD_A || k == VD_B || k == VD_Y);
+  case VD_OFF:
+    return !p->switched && (k == VD_K || k == VD_POWER_RULE);
+  case VD_SIBLING:
+    return (k == VD_CALL1 || k == VD_CALL2) && sibling(node->op) != node->op;
+  case VD_OPERATION:
+    return k == VD_ADD || k == VD_SUB || k == VD_MUL || k == VD_DIV;
   default:
-    break;
-  }
-  if (kind != VD_DROP)
     return p->value;
-  return node->kind == VD_ADD || node->kind == VD_SUB || node->kind == VD_MUL ||
-         node->kind == VD_DIV || node->kind == VD_POWER_RULE;
+  }
 }
 
-static void mutate_at(vd_rule *r, int *edge, vd_mutation kind, uint64_t choice, char *text,
-                      size_t capacity) {
+/* Drops a factor, term or divisor. */
+static void drop_at(vd_rule *r, int *edge, uint64_t choice, char *text, size_t capacity) {
   const vd_rule_node *node = r->node + *edge;
-  if (kind == VD_FLIP) {
-    snprintf(text, capacity, "sign flipped at node %d", *edge);
-    *edge = put(r, VD_NEG, NONE, 0, *edge, -1, -1);
-  } else if (kind == VD_DOUBLE) {
-    snprintf(text, capacity, "factor 2 at node %d", *edge);
-    int two = put(r, VD_K, NONE, 2, -1, -1, -1);
-    *edge = put(r, VD_MUL, NONE, 0, two, *edge, -1);
-  } else if (node->kind == VD_POWER_RULE) {
+  if (node->kind == VD_POWER_RULE) {
     snprintf(text, capacity, "exponent not lowered, factor dropped");
     *edge = put(r, VD_Y, NONE, 0, -1, -1, -1);
-  } else {
-    int dropped = node->kind == VD_DIV ? 1 : (int)(choice & 1);
-    snprintf(text, capacity, "argument %d of node %d dropped", dropped, *edge);
-    *edge = node->arg[1 - dropped];
+    return;
+  }
+  int dropped = node->kind == VD_DIV ? 1 : (int)(choice & 1);
+  snprintf(text, capacity, "argument %d of node %d dropped", dropped, *edge);
+  *edge = node->arg[1 - dropped];
+}
+
+/* The node is replaced, not changed: it may have other users. */
+static void mutate_at(vd_rule *r, int *edge, vd_mutation kind, bool binary, uint64_t choice,
+                      char *text, size_t capacity) {
+  const vd_rule_node node = r->node[*edge];
+  vd_kind k = node.kind;
+  const int *arg = node.arg;
+  int at = *edge;
+  switch (kind) {
+  case VD_FLIP:
+    snprintf(text, capacity, "sign flipped at node %d", at);
+    *edge = put(r, VD_NEG, NONE, 0, at, -1, -1);
+    break;
+  case VD_DOUBLE:
+    snprintf(text, capacity, "factor 2 at node %d", at);
+    *edge = put(r, VD_MUL, NONE, 0, put(r, VD_K, NONE, 2, -1, -1, -1), at, -1);
+    break;
+  case VD_ARGUMENT:
+    snprintf(text, capacity, "wrong argument at node %d", at);
+    *edge = put(r, k != VD_A ? VD_A : binary ? VD_B : VD_Y, NONE, 0, -1, -1, -1);
+    break;
+  case VD_OFF:
+    snprintf(text, capacity, "off by one at node %d", at);
+    *edge = k == VD_K ? put(r, VD_K, NONE, node.k + 1, -1, -1, -1)
+                      : put(r, VD_DIV, NONE, 0, at, put(r, VD_A, NONE, 0, -1, -1, -1), -1);
+    break;
+  case VD_SIBLING:
+    snprintf(text, capacity, "%s for %s", tn_op_row(sibling(node.op))->name,
+             tn_op_row(node.op)->name);
+    *edge = put(r, k, sibling(node.op), 0, arg[0], arg[1], -1);
+    break;
+  case VD_OPERATION:
+    snprintf(text, capacity, "wrong operation at node %d", at);
+    *edge = put(r,
+                k == VD_ADD   ? VD_SUB
+                : k == VD_SUB ? VD_ADD
+                : k == VD_MUL ? VD_DIV
+                              : VD_MUL,
+                NONE, 0, arg[0], arg[1], -1);
+    break;
+  default:
+    drop_at(r, edge, choice, text, capacity);
   }
 }
 
@@ -161,14 +229,16 @@ bool vd_rule_mutate(vd_rule *rule, vd_mutation kind, uint64_t choice, char *text
     root->k = 1;
     return true;
   }
-  place list[PLACES], chosen[PLACES];
-  int n = places_below(rule, &rule->root, true, list, 0);
-  int m = 0;
-  for (int i = 0; i < n; ++i)
+  place list[PLACES], chosen[PLACES], top = {NULL, true, false};
+  int n = places_below(rule, &rule->root, top, list, 0), m = 0;
+  bool binary = false;
+  for (int i = 0; i < n; ++i) {
+    binary |= rule->node[*list[i].edge].kind == VD_B;
     if (fits(rule, list + i, kind))
       chosen[m++] = list[i];
+  }
   if (m == 0)
     return false;
-  mutate_at(rule, chosen[choice % (uint64_t)m].edge, kind, choice >> 32, text, capacity);
+  mutate_at(rule, chosen[choice % (uint64_t)m].edge, kind, binary, choice >> 32, text, capacity);
   return true;
 }

@@ -67,7 +67,7 @@ static int make(vd_series *s, node made) {
     return 0;
   }
   bool leaf = made.kind == VD_A || made.kind == VD_B;
-  made.varies = leaf && (made.kind == VD_B) == (s->spec.along == 1);
+  made.varies = leaf && (s->spec.along == 2 || (made.kind == VD_B) == (s->spec.along == 1));
   for (int i = 0; i < 3; ++i)
     if (made.arg[i] >= 0)
       made.varies |= s->node[made.arg[i]].varies;
@@ -168,7 +168,7 @@ static tn_status build(vd_series *s) {
 tn_status vd_series_new(const vd_series_spec *spec, vd_series **out) {
   *out = NULL;
   bool unary = vd_is_unary(spec->op) && spec->along == 0;
-  bool binary = vd_is_binary(spec->op) && (spec->along == 0 || spec->along == 1);
+  bool binary = vd_is_binary(spec->op) && spec->along >= 0 && spec->along <= 2;
   if ((!unary && !binary) || spec->order < 0 || spec->bits < 64)
     return TN_FAIL(TN_EINPUT, "series: op %d along argument %d to order %d with %ld bits",
                    (int)spec->op, spec->along, spec->order, (long)spec->bits);
@@ -408,9 +408,12 @@ static void known(vd_series *s, int i, int k) {
 
 static void set_variable(vd_series *s, int i, mpfr_srcptr at) {
   int order = s->spec.order;
+  double rate = !s->node[i].varies                              ? 0
+                : s->node[i].kind == VD_B && s->spec.along == 2 ? s->spec.slope
+                                                                : 1;
   for (int k = 0; k <= order; ++k) {
-    mpfr_set_ui(coefficient(s, i, k), k == 1 && s->node[i].varies, MPFR_RNDN);
-    *scale_of(s, i, k) = k == 1 && s->node[i].varies;
+    mpfr_set_d(coefficient(s, i, k), k == 1 ? rate : 0, MPFR_RNDN);
+    *scale_of(s, i, k) = k == 1 ? fabs(rate) : 0;
   }
   mpfr_set(coefficient(s, i, 0), at, MPFR_RNDN);
   *scale_of(s, i, 0) = fabs(mpfr_get_d(at, MPFR_RNDN));
@@ -431,4 +434,18 @@ mpfr_srcptr vd_series_coefficient(const vd_series *series, int m) {
 }
 double vd_series_scale(const vd_series *series, int m) {
   return *scale_of(series, series->root, m);
+}
+
+void vd_series_reach(const vd_series *series, int m, long *lowest, long *highest) {
+  *lowest = 1L << 40;
+  *highest = -(1L << 40);
+  for (int i = 0; i < series->n; ++i)
+    for (int k = 0; k <= m && k < series->node[i].have; ++k) {
+      mpfr_srcptr t = coefficient(series, i, k);
+      long e = mpfr_inf_p(t) ? 1L << 30 : mpfr_regular_p(t) ? (long)mpfr_get_exp(t) : 0;
+      if (e > *highest)
+        *highest = e;
+      if (e < *lowest)
+        *lowest = e;
+    }
 }

@@ -26,6 +26,8 @@ static format format_of(tn_dtype dtype) {
   switch (dtype) {
   case TN_F32:
     return (format){24, -149, -126, 0x1.fffffep127};
+  case TN_TF32:
+    return (format){11, -136, -126, 0x1.ffcp127};
   case TN_F16:
     return (format){11, -24, -14, 65504.0};
   case TN_BF16:

@@ -9,7 +9,8 @@
 typedef struct bench_options {
   const char *what; /* case or file; NULL for `peak` */
   bool dtype_given;
-  tn_dtype dtype;
+  tn_dtype dtype;   /* low formats: of matrix products */
+  size_t products;  /* of low formats: 1, or 3 for one; 0: 1 */
   size_t points;    /* 0: as the case or the file says */
   size_t threads;   /* 0: all */
   double seconds;   /* of timing */
@@ -18,7 +19,7 @@ typedef struct bench_options {
   const char *json; /* file; NULL */
 } bench_options;
 
-/* cmd_bench.c: sets the dtype if there is a text; false: it is neither f32 nor f64, and that was said. */
+/* cmd_bench.c: sets the dtype if there is a text; false: it is no number format, and that was said. */
 bool bench_dtype(const char *command, const char *text, bench_options *options);
 
 /* ---- Text and JSON (bench_text.c) ---- */
@@ -76,8 +77,10 @@ typedef struct bench_step {
   tn_exec *exec;
   tn_exec *loss_exec; /* of the loss alone; NULL for cases */
   size_t points, parameters;
-  tn_dtype dtype;
-  double flops; /* in matrix products, a step */
+  tn_dtype dtype;     /* of numbers: f64 or f32 */
+  tn_dtype precision; /* of what matrix products multiply */
+  double flops;       /* in matrix products, a step */
+  double low_share;   /* of them on a low format */
 } bench_step;
 /* bench_cases.c, bench_file.c; pool borrowed. */
 tn_status bench_case_start(const bench_case *which, const bench_options *options, tn_pool *pool,

@@ -122,7 +122,9 @@ size_t bench_case_names(const char **names, size_t capacity) {
 typedef struct run {
   const bench_case *which;
   tn_graph *graph;
-  tn_dtype dtype;
+  tn_dtype dtype;     /* of numbers */
+  tn_dtype precision; /* of what matrix products multiply */
+  size_t products;    /* for one */
   tn_axis axis;
   size_t n; /* points */
   size_t n_leaves;
@@ -180,6 +182,11 @@ static tn_status build_program(run *r) {
   }
   outputs[0] = loss;
   TN_TRY(ag_grad(loss, r->n_leaves, r->leaf, outputs + 1));
+  if (r->precision != r->dtype) {
+    const ag_cast_policy policy = {.low = r->precision};
+    TN_TRY((r->products == 3 ? ag_split : ag_cast)(r->graph, &policy, 1 + r->n_leaves, outputs,
+                                                   outputs));
+  }
   return tn_compile(r->graph, 1 + r->n_leaves, outputs, &r->program);
 }
 
@@ -352,6 +359,21 @@ static tn_status prepare(run *r, const bench_options *options, tn_pool *pool) {
   return TN_OK;
 }
 
+/* All products of a case are at the same points. */
+static double low_share(const tn_program *program) {
+  ag_product *list = NULL;
+  size_t n = 0;
+  double low = 0, all = 0;
+  if (ag_products(program, &n, &list) != TN_OK)
+    return NAN;
+  for (size_t i = 0; i < n; ++i) {
+    all += list[i].flops;
+    low += list[i].dtype != tn_dtype_compute(list[i].dtype) ? list[i].flops : 0;
+  }
+  tn_free(&list);
+  return all > 0 ? low / all : 0;
+}
+
 static void describe(const run *r, bench_step *out) {
   const bench_case *c = r->which;
   size_t in = c->inputs * c->width, rest = (c->hidden - 1) * c->width * c->width;
@@ -359,6 +381,8 @@ static void describe(const run *r, bench_step *out) {
   out->name = c->name;
   out->points = r->n;
   out->dtype = r->dtype;
+  out->precision = r->precision;
+  out->low_share = low_share(r->program);
   out->parameters = in + rest + c->hidden * c->width + c->outputs;
   out->report = r->report;
   out->program = r->program;
@@ -373,7 +397,9 @@ tn_status bench_case_start(const bench_case *which, const bench_options *options
   run *r = NULL;
   TN_TRY(TN_NEW(1, &r));
   r->which = which;
-  r->dtype = options->dtype_given ? options->dtype : TN_F32;
+  r->precision = options->dtype_given ? options->dtype : TN_F32;
+  r->dtype = tn_dtype_compute(r->precision);
+  r->products = options->products;
   r->n = options->points ? options->points : which->points;
   *out = (bench_step){.self = r, .run = step, .descend = descend, .norm = norm, .done = done};
   tn_status status = prepare(r, options, pool);

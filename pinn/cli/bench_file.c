@@ -43,7 +43,9 @@ static void done(void *self) {
 
 static tn_status prepare(file_run *r, const char *path, const bench_options *options,
                          tn_pool *pool) {
-  const pn_step_options how = {.dtype_given = options->dtype_given, .dtype = options->dtype};
+  const pn_step_options how = {.dtype_given = options->dtype_given,
+                               .dtype = options->dtype,
+                               .products = (unsigned)options->products};
   char points[64];
   const char *overrides[] = {points};
   if (options->data)
@@ -71,7 +73,9 @@ tn_status bench_file_start(const char *path, const bench_options *options, tn_po
   out->points = pn_step_points(r->step);
   out->parameters = r->n;
   out->dtype = pn_step_dtype(r->step);
+  out->precision = pn_step_precision(r->step);
   out->flops = pn_step_flops(r->step);
+  out->low_share = pn_step_low_share(r->step);
   pn_step_planned(r->step, &out->report);
   pn_step_program(r->step, &out->program, &out->exec);
   out->loss_exec = pn_step_loss_exec(r->step);

@@ -92,8 +92,8 @@ const ag_group_report *bench_channels(const bench_step *step) {
 
 void bench_put_head(bench_text *out, const bench_step *step, size_t threads) {
   bench_put(out, "%-9s  %s, %zu points, %s, %zu thread%s, %s, %s\n", step->name, step->shape,
-            step->points, tn_dtype_name(step->dtype), threads, threads == 1 ? "" : "s", tn_isa(),
-            pn_cpu_name());
+            step->points, tn_dtype_name(step->precision), threads, threads == 1 ? "" : "s",
+            tn_isa(), pn_cpu_name());
 }
 
 static void put_words(bench_text *out, const bench_step *step, const timing *t, tn_pool *pool,
@@ -108,6 +108,11 @@ static void put_words(bench_text *out, const bench_step *step, const timing *t, 
             "multiply-adds alone\n",
             1e-9 * step->flops, 1e-9 * gemm_rate(step, t), 100 * gemm_rate(step, t) / t->peak,
             1e-9 * t->peak);
+  if (step->low_share > 0)
+    bench_put(out,
+              "rounded    %.1f %% of the products multiply %s (emulated: sums, results and the "
+              "rest in %s)\n",
+              100 * step->low_share, tn_dtype_name(step->precision), tn_dtype_name(step->dtype));
   bench_put(out, "memory     %.1f MiB at most, %.1f of them at the start\n", pn_peak_mib(),
             t->start_mib);
   bench_put(out, "loss       %.9g, gradient %.4g", t->loss, t->gradient_norm);
@@ -119,7 +124,8 @@ static void put_words(bench_text *out, const bench_step *step, const timing *t, 
 static void put_json(bench_text *out, const bench_step *step, const timing *t, tn_pool *pool) {
   bench_json_text(out, "case", step->name);
   bench_json_text(out, "peer", "pinn");
-  bench_json_text(out, "dtype", tn_dtype_name(step->dtype));
+  bench_json_text(out, "dtype", tn_dtype_name(step->precision));
+  bench_json_number(out, "low_share", step->low_share);
   bench_json_number(out, "min_ms", t->ms[0]);
   bench_json_number(out, "median_ms", t->ms[t->n / 2]);
   bench_json_number(out, "max_ms", t->ms[t->n - 1]);

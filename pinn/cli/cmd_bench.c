@@ -21,10 +21,10 @@ bool bench_dtype(const char *command, const char *text, bench_options *o) {
   if (text == NULL)
     return true;
   o->dtype_given = true;
-  o->dtype = strcmp(text, "f32") == 0 ? TN_F32 : TN_F64;
-  if (strcmp(text, "f32") == 0 || strcmp(text, "f64") == 0)
+  if (pn_precision_dtype(text, &o->dtype) == TN_OK)
     return true;
-  cli_failed(TN_FAIL(TN_EINPUT, "pinn %s: --dtype is `%s`, expected f32 or f64", command, text));
+  cli_failed(TN_FAIL(TN_EINPUT, "pinn %s: --dtype is `%s`, expected f64, f32, tf32, bf16 or f16",
+                     command, text));
   return false;
 }
 
@@ -32,13 +32,16 @@ static int dispatch(const char *const *words, size_t n, const char *dtype, bench
   if (!bench_dtype("bench", dtype, o))
     return 2;
   if (strcmp(words[0], "peak") == 0 && n == 1) {
-    if (o->dtype_given || o->points || o->data || o->check)
+    if (o->dtype_given || o->products || o->points || o->data || o->check)
       return cli_failed(TN_FAIL(
           TN_EINPUT, "pinn bench peak: only --seconds, --threads and --json have a meaning here"));
     if (o->seconds <= 0)
       o->seconds = 12;
     return bench_peak(o);
   }
+  if (o->products != 0 && o->products != 1 && o->products != 3)
+    return cli_failed(
+        TN_FAIL(TN_EINPUT, "pinn bench: --products is %zu, expected 1 or 3", o->products));
   if (strcmp(words[0], "step") == 0 && n == 2) {
     if (o->seconds <= 0)
       o->seconds = 3;
@@ -56,8 +59,12 @@ static int run(const cli_command *self, int argc, char **argv) {
   bench_options o = {0};
   const char *dtype = NULL;
   const cli_option options[] = {
-      {"dtype", "f32|f64", CLI_TEXT, &dtype,
-       "step: number format (a case: f32; a file: what it says)"},
+      {"dtype", "format", CLI_TEXT, &dtype,
+       "step: f64, f32, or tf32, bf16, f16 for matrix products (a case: f32; a file: what it "
+       "says)"},
+      {"precision", "format", CLI_TEXT, &dtype, "step: the same"},
+      {"products", "n", CLI_COUNT, &o.products,
+       "step: 3 products of a low format for one, as line searches have"},
       {"points", "n", CLI_COUNT, &o.points, "step: number of points (of a file: of the interior)"},
       {"threads", "n", CLI_COUNT, &o.threads, "threads (all cores the process may use)"},
       {"seconds", "s", CLI_REAL, &o.seconds, "time to measure (step 3, peak 12)"},
@@ -77,5 +84,5 @@ static int run(const cli_command *self, int argc, char **argv) {
 }
 
 const cli_command cli_bench = {
-    "bench", "peak | step CASE|FILE [--dtype f32|f64] [--points n] [--threads n] [--json F]",
+    "bench", "peak | step CASE|FILE [--dtype format] [--points n] [--threads n] [--json F]",
     "Times a training step and what the machine could do.", run};

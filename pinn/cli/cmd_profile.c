@@ -309,7 +309,7 @@ static int run(const cli_command *self, int argc, char **argv) {
   bool all = false;
   const cli_option options[] = {
       {"all", NULL, CLI_FLAG, &all, "print every piece of work too, in order"},
-      {"dtype", "f32|f64", CLI_TEXT, &dtype, "number format (a case: f32; a file: what it says)"},
+      {"dtype", "format", CLI_TEXT, &dtype, "number format (a case: f32; a file: what it says)"},
       {"points", "n", CLI_COUNT, &o.points, "number of points (of a file: of the interior)"},
       {"threads", "n", CLI_COUNT, &o.threads, "threads (all cores the process may use)"},
       {"seconds", "s", CLI_REAL, &o.seconds, "time to measure (2)"},
@@ -333,5 +333,5 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_profile = {
     "profile",
-    "FILE|CASE [--all] [--dtype f32|f64] [--points n] [--threads n] [--svg F] [--json F]",
+    "FILE|CASE [--all] [--dtype format] [--points n] [--threads n] [--svg F] [--json F]",
     "Where the time of a training step goes, beside what the machine could do.", run};

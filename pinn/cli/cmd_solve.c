@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pinn/cli/audit.h"
 #include "pinn/cli/options.h"
 #include "pinn/pinn.h"
 
@@ -128,6 +129,8 @@ static int run(const cli_command *self, int argc, char **argv) {
     solve.seed_given = seed.given;
     solve.seed = seed.value;
     solve.command = command;
+    solve.floor = cli_floor;
+    solve.floor_context = &solve;
     solve.terminal = quiet ? NULL : stdout;
     solve.live = isatty(STDOUT_FILENO) == 1;
     catch_signals();

@@ -54,9 +54,10 @@ static int finish(int status) {
 
 static bool executor_is_known(void) {
   const char *wish = getenv("TN_EXECUTOR");
-  if (wish == NULL || wish[0] == 0 || strcmp(wish, "reference") == 0 || strcmp(wish, "streamed") == 0)
+  if (wish == NULL || wish[0] == 0 || strcmp(wish, "reference") == 0 || strcmp(wish, "streamed") == 0 ||
+      strcmp(wish, "strict") == 0)
     return true;
-  fprintf(stderr, "pinn: TN_EXECUTOR=%s: it is `streamed` or `reference`\n", wish);
+  fprintf(stderr, "pinn: TN_EXECUTOR=%s: it is `streamed`, `reference` or `strict`\n", wish);
   return false;
 }
 

@@ -112,6 +112,8 @@ static void cells(const tn_kernels *t) {
   for (size_t i = 0; i < N; ++i) mask[i] = (uint8_t)(next() >> 63);
   t->where(N, y, mask, a, b);
   add(t, N, y);
+  for (size_t d = 0; d < TN_DTYPES; ++d) /* to low formats */
+    if (t->round[d]) t->round[d](N, y, a), add(t, N, y);
   tn_free(&a), tn_free(&b), tn_free(&y);
 }
 
@@ -183,6 +185,7 @@ static void scalars(void) {
     double x = tn_random_normal(stream, i), y = tn_random_uniform(stream, i);
     add_f64(1, &x), add_f64(1, &y);
     mix(&part, tn_bf16_of(x), 2), mix(&part, tn_f16_of(x), 2);
+    x = tn_round(TN_TF32, x), add_f64(1, &x);
   }
 }
 
