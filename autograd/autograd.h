@@ -86,8 +86,8 @@ typedef struct ag_cast_policy {
 TN_API tn_status ag_cast(tn_graph *graph, const ag_cast_policy *policy, size_t n, const tn_value *values,
                          tn_value *out) TN_MUST_USE;
 
-/* The same for mixed policies, but each product becomes three of the low format that together have u^2 of its rounding:
- * a loss as smooth as in f32, for methods that compare losses. */
+/* The same for mixed policies, but each product becomes three of the low format that together are right to 3 u^2:
+ * a loss nearly as smooth as in f32, for methods that compare losses. */
 TN_API tn_status ag_split(tn_graph *graph, const ag_cast_policy *policy, size_t n, const tn_value *values,
                           tn_value *out) TN_MUST_USE;
 

@@ -143,7 +143,7 @@ static tn_status begin(caster *c, size_t n, const tn_value *values) {
   uint32_t most = 1;
   for (size_t i = 0; i < n; ++i) {
     if (!tn_ok(values[i]) || values[i].graph != c->graph)
-      return TN_FAIL(TN_EHANDLE, "cast: value %zu is stale, foreign or an error: %s", i, tn_error_text());
+      return ag_bad_value(c->graph, "cast", i);
     if (values[i].node >= c->n_nodes) c->n_nodes = values[i].node + 1;
   }
   TN_TRY(TN_NEW(c->n_nodes + 1, &c->port));

@@ -114,12 +114,13 @@ tn_status ag_vjp(size_t n_y, const tn_value *y, const tn_value *ybar, size_t n_x
   for (size_t j = 0; j < n_x; ++j) xbar[j] = (tn_value){0};
   if (!n_y || !n_x) return TN_FAIL(TN_EHANDLE, "vjp: no outputs or no arguments");
   tn_graph *graph = y[0].graph;
-  if (!graph) return TN_FAIL(TN_EHANDLE, "vjp: the first output is an error value: %s", tn_error_text());
+  if (!graph)
+    return x[0].graph ? ag_bad_value(x[0].graph, "vjp", 0)
+                      : TN_FAIL(TN_EHANDLE, "vjp: the first output and the first argument are error values");
   for (size_t i = 0; i < n_y + n_x; ++i) {
     tn_value v = i < n_y ? y[i] : x[i - n_y];
     if (v.graph != graph || !tn_ok(v))
-      return TN_FAIL(TN_EHANDLE, "vjp: value %zu is stale, foreign or an error: %s", i,
-                     tn_error_text());
+      return ag_bad_value(graph, "vjp", i);
   }
   for (size_t i = 0; i < n_y; ++i) /* absent: zero */
     if (ag_present(ybar[i]) && (ybar[i].graph != graph || !tn_ok(ybar[i])))

@@ -309,7 +309,7 @@ tn_status ag_jet(size_t n_x, const tn_value *x, const tn_jet *x_jet, size_t n_y,
   for (size_t i = 0; i < n_x + n_y; ++i) {
     tn_value v = i < n_x ? x[i] : y[i - n_x];
     if (!tn_ok(v) || v.graph != t.graph)
-      return TN_FAIL(TN_EHANDLE, "jet: value %zu is stale, foreign or an error", i);
+      return ag_bad_value(t.graph, "jet", i);
     if (v.node >= t.n_nodes) t.n_nodes = v.node + 1;
   }
   TN_TRY(TN_NEW(t.n_nodes + 1, &t.port));

@@ -253,8 +253,7 @@ tn_status ag_jvp(size_t n_x, const tn_value *x, const tn_value *xdot, size_t n_y
   for (size_t i = 0; i < n_x + n_y; ++i) {
     tn_value v = i < n_x ? x[i] : y[i - n_x];
     if (v.graph != graph || !tn_ok(v))
-      return TN_FAIL(TN_EHANDLE, "jvp: value %zu is stale, foreign or an error: %s", i,
-                     tn_error_text());
+      return ag_bad_value(graph, "jvp", i);
     if (v.node >= f.n_nodes) f.n_nodes = v.node + 1;
     if (i < n_x && ag_present(xdot[i]) && (xdot[i].graph != graph || !tn_ok(xdot[i])))
       return TN_FAIL(TN_EHANDLE, "jvp: tangent %zu is stale or foreign", i);

@@ -326,8 +326,7 @@ tn_status ag_rows(size_t n_x, const tn_value *x, size_t n_y, const tn_value *y, 
   for (size_t i = 0; i < n_x + n_y; ++i) {
     tn_value v = i < n_x ? x[i] : y[i - n_x];
     if (v.graph != graph || !tn_ok(v))
-      return TN_FAIL(TN_EHANDLE, "rows: value %zu is stale, foreign or an error: %s", i,
-                     tn_error_text());
+      return ag_bad_value(graph, "rows", i);
     tn_shape shape = tn_shape_of(v);
     if (i < n_x && (tn_shape_batched(&shape) || shape.rank == TN_MAX_RANK))
       return TN_FAIL(TN_ESHAPE, "rows: argument %zu has points or rank %d; expected a value without "

@@ -194,6 +194,12 @@ size_t ag_take_jet(const tn_node *node, uint64_t mask, const tn_value *in, tn_je
   return n;
 }
 
+tn_status ag_bad_value(tn_graph *graph, const char *pass, size_t i) {
+  bool told = tn_graph_error(graph) != TN_OK; /* else the thread's last text is about something else */
+  return TN_FAIL(TN_EHANDLE, "%s: value %zu is stale, foreign or an error%s%s", pass, i,
+                 told ? ": " : "", told ? tn_error_text() : "");
+}
+
 void ag_inputs(tn_graph *graph, const tn_node *node, tn_value *in) {
   for (uint32_t k = 0; k < node->n_inputs; ++k)
     in[k] = tn_value_at(graph, node->inputs[k].node, node->inputs[k].port);

@@ -32,6 +32,9 @@ tn_value ag_rule_b(tn_op_id op, tn_value a, tn_value b, tn_value y);
 
 /* The jet that a node's inputs carry: channels of `mask` from in[], coefficients behind `skip` inputs. */
 size_t ag_take_jet(const tn_node *node, uint64_t mask, const tn_value *in, tn_jet *out);
+/* The failure of a pass whose value i is stale, of another graph or an error value: with the error of the graph that
+ * made it one, if there is any. */
+tn_status ag_bad_value(tn_graph *graph, const char *pass, size_t i);
 /* The values of a node's inputs. */
 void ag_inputs(tn_graph *graph, const tn_node *node, tn_value *in);
 enum { AG_MAX_INPUTS = 4 * TN_MAX_CHANNELS };

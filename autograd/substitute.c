@@ -65,8 +65,7 @@ tn_status ag_substitute(tn_graph *graph, size_t n_from, const tn_value *from, co
   for (size_t i = 0; i < n_from + n; ++i) {
     tn_value v = i < n_from ? from[i] : values[i - n_from];
     if (!tn_ok(v) || v.graph != graph || (i < n_from && !tn_ok(to[i])))
-      return TN_FAIL(TN_EHANDLE, "substitute: value %zu is stale, foreign or an error: %s", i,
-                     tn_error_text());
+      return ag_bad_value(graph, "substitute", i);
     if (v.node >= n_nodes) n_nodes = v.node + 1;
   }
   tn_status status = TN_NEW(n_nodes + 1, &port);

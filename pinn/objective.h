@@ -147,8 +147,8 @@ typedef struct pn_channel {
 tn_status pn_loss_measure(pn_loss *loss, const double *theta, size_t points, bool count,
                           bool *over) TN_MUST_USE;
 /* Chooses exponents that bring the largest |value| to 2^5 / `margin` and builds the programs anew if one has
- * changed. margin >= 1. Points stay bound; what executors held is lost. */
-tn_status pn_loss_rescale(pn_loss *loss, double margin) TN_MUST_USE;
+ * *changed. margin >= 1. Points stay bound; what executors held is lost. */
+tn_status pn_loss_rescale(pn_loss *loss, double margin, bool *changed) TN_MUST_USE;
 /* n = 0 before the first measurement. */
 const pn_channel *pn_loss_channel_list(const pn_loss *loss, size_t *n);
 /* The exponents and counts as a checkpoint sees them; restoring builds the programs anew. */

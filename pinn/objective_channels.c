@@ -204,14 +204,14 @@ static int exponent_for(double largest, double margin) {
   return exponent < LEAST ? LEAST : exponent > MOST ? MOST : exponent;
 }
 
-tn_status pn_loss_rescale(pn_loss *l, double margin) {
-  bool changed = false;
+tn_status pn_loss_rescale(pn_loss *l, double margin, bool *changed) {
+  *changed = false;
   for (size_t i = 0; i < l->n_channels; ++i) {
     int exponent = exponent_for(l->channel[i].largest, margin);
-    changed = changed || exponent != l->channel[i].exponent;
+    *changed = *changed || exponent != l->channel[i].exponent;
     l->channel[i].exponent = exponent;
   }
-  return changed ? pn_loss_rebuild(l) : TN_OK;
+  return *changed ? pn_loss_rebuild(l) : TN_OK;
 }
 
 /* ---- State ----------------------------------------------------------------------------------- */

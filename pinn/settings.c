@@ -114,6 +114,22 @@ static const char *format_of(const pn_toml *table, const char *key, const char *
   return pn_precision_dtype(text, &dtype) == TN_OK ? tn_dtype_name(dtype) : text;
 }
 
+/* Where [precision] is refused: the value of `master`, or of the key of the loss scale that fails by itself. */
+static pn_place refused_at(const pn_numbers *n, const pn_toml *table, bool formats) {
+  static const char *const keys[] = {"scale", "growth", "backoff", "interval"};
+  const pn_toml *key = formats ? pn_toml_find(table, "master") : NULL;
+  for (size_t i = 0; !formats && !key && i < sizeof keys / sizeof *keys; ++i) {
+    pn_scaler_options o = pn_scaler_standard();
+    o.scale = i == 0 && !isnan(n->scale) ? n->scale : o.scale;
+    o.growth = i == 1 ? n->growth : o.growth;
+    o.backoff = i == 2 ? n->backoff : o.backoff;
+    o.interval = i == 3 ? n->interval : o.interval;
+    if (pn_scaler_check(&o) != TN_OK)
+      key = pn_toml_find(table, keys[i]);
+  }
+  return key ? key->place : n->place;
+}
+
 static tn_status read_numbers(pn_problem *p, const pn_toml *table) {
   pn_numbers *n = &p->numbers;
   pn_scaler_options scaler = pn_scaler_standard();
@@ -130,14 +146,13 @@ static tn_status read_numbers(pn_problem *p, const pn_toml *table) {
   TN_TRY(read_positive(p, table, "growth", NULL, scaler.growth, &n->growth));
   TN_TRY(read_positive(p, table, "backoff", NULL, scaler.backoff, &n->backoff));
   TN_TRY(read_count(p, table, "interval", NULL, scaler.interval, &n->interval));
-  tn_status status = pn_precision_of(n->compute, n->master, &pair);
-  if (status == TN_OK)
-    status = pn_problem_scaler(p, &scaler);
+  tn_status formats = pn_precision_of(n->compute, n->master, &pair);
+  tn_status status = formats == TN_OK ? pn_problem_scaler(p, &scaler) : formats;
   if (status == TN_OK || !table)
     return status;
   char text[512];
   snprintf(text, sizeof text, "%s", tn_error_text());
-  return pn_fail_at(TN_EINPUT, n->place, 1, "%s", text);
+  return pn_fail_at(TN_EINPUT, refused_at(n, table, formats != TN_OK), 1, "%s", text);
 }
 
 tn_status pn_problem_precision(const pn_problem *problem, const char *compute, pn_precision *out) {

@@ -52,9 +52,9 @@ static tn_status limit_means(pn_step *s, size_t before, size_t most, size_t *wan
 
 static tn_status scale_channels(pn_step *s) {
   enum { SAMPLE = 256 };
-  bool over = false;
+  bool over = false, changed = false;
   TN_TRY(pn_loss_measure(s->loss, s->theta, SAMPLE, false, &over));
-  return pn_loss_rescale(s->loss, 1);
+  return pn_loss_rescale(s->loss, 1, &changed);
 }
 
 static tn_status build(pn_step *s, const pn_step_options *o, size_t most, size_t *wanted) {

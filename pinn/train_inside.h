@@ -70,6 +70,9 @@ tn_status pn_low_resampled(pn_training *t) TN_MUST_USE; /* after new points with
  * otherwise a report of something not finite stands. end: reason of an end of the stage or run, or as it was. */
 tn_status pn_low_after(pn_training *t, const pn_step_report *report, bool *again,
                        char end[160]) TN_MUST_USE;
+/* The loss at theta is not finite between steps: *mended says that channels had outgrown their powers of two and
+ * have larger ones now. */
+tn_status pn_low_mend(pn_training *t, bool *mended) TN_MUST_USE;
 /* Brings result.low up to date. */
 void pn_low_sum(pn_training *t);
 /* What made a pure or scaled run fail, for the detector; "" if nothing is known. */

@@ -49,7 +49,7 @@ void pn_low_attach(pn_training *t) {
 tn_status pn_low_prepare(pn_training *t) {
   const pn_precision *p = &present(t)->precision;
   pn_scaler_options options;
-  bool over = false;
+  bool over = false, changed = false;
   t->scaled = pn_precision_scales(p);
   for (size_t i = 0; i < t->n; ++i) /* no step may be needed to bring theta into its format */
     t->theta[i] = tn_round(p->master, t->theta[i]);
@@ -58,7 +58,7 @@ tn_status pn_low_prepare(pn_training *t) {
     TN_TRY(pn_scaler_init(&t->scaler, &options));
     TN_TRY(pn_training_apply(t));
     TN_TRY(pn_loss_measure(t->loss, t->theta, SAMPLE, false, &over));
-    TN_TRY(pn_loss_rescale(t->loss, 1));
+    TN_TRY(pn_loss_rescale(t->loss, 1, &changed));
   }
   pn_low_attach(t);
   return TN_OK;
@@ -117,11 +117,22 @@ static bool loss_is_finite(const pn_training *t) {
   return finite;
 }
 
-/* A loss that is not finite: channels that have outgrown their powers of two get larger ones. *mended: some had. */
+/* A loss that is not finite: channels that have outgrown their powers of two get larger ones. *mended: some did; one
+ * that has the largest power already, or is not finite in f32, cannot. */
 static tn_status mend_channels(pn_training *t, bool *mended) {
-  TN_TRY(pn_loss_measure(t->loss, t->theta, SEARCH, true, mended));
+  bool over = false;
+  *mended = false;
+  TN_TRY(pn_loss_measure(t->loss, t->theta, SEARCH, true, &over));
   ++t->result.low.forward;
-  return *mended ? pn_loss_rescale(t->loss, after_overflow) : TN_OK;
+  return over ? pn_loss_rescale(t->loss, after_overflow, mended) : TN_OK;
+}
+
+tn_status pn_low_mend(pn_training *t, bool *mended) {
+  *mended = false;
+  if (!t->scaled)
+    return TN_OK;
+  TN_TRY(mend_channels(t, mended));
+  return *mended && t->scaler.frozen ? freeze(t) : TN_OK;
 }
 
 static tn_status skipped(pn_training *t, pn_scaler_verdict verdict, bool *again, char end[160]) {
@@ -239,7 +250,8 @@ static tn_status visit_result(pn_training *t, pn_state_visitor *v) {
   return v->number(v, "entries", &low->entries);
 }
 
-/* Only of runs with a low format, so that others keep their files. */
+/* Only of runs with a low format, so that others keep their files. Channels are those of a stage under way, or of the
+ * last one, which reports of a finished run tell; between stages the next one measures anew. */
 tn_status pn_low_visit(pn_training *t, pn_state_visitor *visitor, bool open) {
   prefixed low = {visitor, "low"}, scaler = {visitor, "scaler"};
   pn_state_visitor inner = {&low, visitor->restores, with_prefix, number_with_prefix};
@@ -247,12 +259,15 @@ tn_status pn_low_visit(pn_training *t, pn_state_visitor *visitor, bool open) {
   if (!has_low(t))
     return TN_OK;
   TN_TRY(visit_result(t, &inner));
-  if (!open)
+  const bool finished = t->stage == t->plan.n;
+  if (!open && !finished)
     return TN_OK;
-  if (visitor->restores)
-    t->scaled = pn_precision_scales(&present(t)->precision);
-  if (!t->scaled)
+  const bool scaled = pn_precision_scales(&t->plan.stages[t->stage - finished].precision);
+  if (visitor->restores && open)
+    t->scaled = scaled;
+  if (!scaled)
     return TN_OK;
-  TN_TRY(pn_scaler_visit(&t->scaler, &of_scaler));
+  if (open)
+    TN_TRY(pn_scaler_visit(&t->scaler, &of_scaler));
   return pn_loss_visit_channels(t->loss, &inner);
 }

@@ -111,6 +111,12 @@ static tn_status record(pn_training *t, bool stage_end, bool *accepted) {
   double loss = 0;
   *accepted = false;
   TN_TRY(pn_objective_loss(pn_loss_objective(t->loss), t->theta, &loss));
+  if (!isfinite(loss)) {
+    bool mended = false;
+    TN_TRY(pn_low_mend(t, &mended));
+    if (mended)
+      TN_TRY(pn_objective_loss(pn_loss_objective(t->loss), t->theta, &loss));
+  }
   if (!isfinite(loss))
     return not_finite(t, "");
   t->result.loss = loss;

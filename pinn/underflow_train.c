@@ -30,12 +30,12 @@ static tn_status prepare(pn_step *s, const pn_problem *problem, pn_scaler *scale
     SAMPLE = 256
   }; /* points of each set that channels are measured on, as at the start of a stage */
   pn_scaler_options options;
-  bool over = false;
+  bool over = false, changed = false;
   TN_TRY(pn_problem_scaler(problem, &options));
   TN_TRY(pn_scaler_init(scaler, &options));
   TN_TRY(pn_loss_bind(s->loss));
   TN_TRY(pn_loss_measure(s->loss, s->theta, SAMPLE, false, &over));
-  TN_TRY(pn_loss_rescale(s->loss, 1));
+  TN_TRY(pn_loss_rescale(s->loss, 1, &changed));
   pn_loss_use_scaler(s->loss, scaler);
   return TN_OK;
 }

@@ -111,6 +111,11 @@ void pn_put_advice(pn_text *text, const pn_run *run) {
   char a[24], b[24];
   if (!pn_training_low(run->training, &p) || run->failure != NULL || r->n_fields == 0)
     return;
+  if (r->low.flops > 0 && !(r->low.flops_low > 0)) {
+    pn_putf(text, "nothing was computed in %s: no product of matrices is wide enough for it",
+            pn_precision_name(p.low));
+    return;
+  }
   for (size_t i = 1; i < r->n_fields; ++i)
     if (r->fields[i].known && !(r->fields[i].rel_l2 <= r->fields[worst].rel_l2))
       worst = i;

@@ -153,7 +153,8 @@ static bool opaque_shape(tn_graph *graph, const tn_custom *c, const tn_value *x,
     tn_error_clear();
     tn_status status = c->shape(c->context, shapes, out);
     if (status != TN_OK) {
-      tn_graph_fail(graph, status, "%s: no shape for these inputs: %.400s", c->name, tn_error_text());
+      tn_graph_fail(graph, status, "%s: no shape for these inputs: %.400s", c->name,
+                    tn_error_text()[0] ? tn_error_text() : tn_status_text(status));
       return false;
     }
   }

@@ -294,8 +294,12 @@ void random_step_jets(random_maker *m) {
   tn_axis axis = random_chance(m, 80) ? random_axis(m) : 0;
   tn_shape fixed = random_fixed(m, al.channels);
   tn_value coefficients[CHANNELS];
-  for (size_t i = 0; i < al.n_coefficients; ++i)
-    coefficients[i] = coefficient(m, dtype, axis || random_chance(m, 70) ? axis : random_axis(m));
+  tn_axis along = axis; /* of all that have one */
+  for (size_t i = 0; i < al.n_coefficients; ++i) {
+    tn_axis drawn = axis || random_chance(m, 70) ? axis : random_axis(m);
+    along = along ? along : drawn;
+    coefficients[i] = coefficient(m, dtype, drawn ? along : drawn);
+  }
   tn_jet z;
   make_bundle(m, &al, dtype, axis, &fixed, coefficients, &z);
   size_t count = 1 + random_below(m, 3);

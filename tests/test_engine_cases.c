@@ -217,9 +217,10 @@ static void unsupported_is_an_error(void **state) {
 
 enum { WIDTH = 64, POINTS = 4096, MOST = 8 };
 
+/* Time of this thread, which does all the work: other programs do not count. */
 static double now(void) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 

@@ -14,7 +14,7 @@
  * Signs of roundings are independent: the sum grows as the root, sqrt(90) = 9.5 if every level carried all of S. The
  * levels carry parts of it, hence 8; a wrong factor or a missing term in any rule gives a c of 1e12 or more.
  *
- * The bound of 128 u in norm 2 is the promise for derivatives of networks (docs/accuracy.md) and the sharper of the
+ * The bound of 128 u in norm 2 is what is asked of derivatives of fresh networks, not derived, and the sharper of the
  * two where S is far above the value; between two ways it is taken whole, not twice.
  */
 #include "tests/support_net.h"

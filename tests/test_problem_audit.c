@@ -118,7 +118,7 @@ static void open_network(rig *g, tn_dtype dtype, bool jets, tn_value *p) {
   rig_run(g, 3 + LEAVES, out);
 }
 
-/* 128 u normwise is the promise; and the gradient is that of the loss, to 20 digits. */
+/* 128 u normwise is asked of fresh networks; and the gradient is that of the loss, to 20 digits. */
 static void network_gradient_holds_in_rounding_and_formula(void **state) {
   (void)state;
   for (int k = 0; k < 4; ++k) {

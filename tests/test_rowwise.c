@@ -310,7 +310,9 @@ static void errors_stay_within_their_bounds(void **state) {
                           name[kind], tn_dtype_name(dtypes[d]), n, order, c, promised(n, order),
                           norm);
           assert_true(c <= promised(n, order));
-          assert_true(norm <= 32 || n == 1); /* a row of one has a zero derivative */
+          /* c is loose at higher orders, where S is far above the value; 32 u, not derived, is seven times the
+           * largest norm. A row of one has a zero derivative. */
+          assert_true(norm <= 32 || n == 1);
           rig_close(&g);
         }
 }

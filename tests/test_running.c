@@ -249,6 +249,103 @@ static void poles_and_masks_are_seen(void **state) {
   rig_close(&g);
 }
 
+static void hold_outputs(const rig *g, const vd_running *running, size_t n) {
+  for (size_t k = 0; k < n; ++k) {
+    tn_edge e = tn_program_output(g->program, k);
+    for (size_t i = 0; i < vd_running_count(running, e.node, e.port); ++i)
+      if (!(error_at(g, running, k, i) <= bound_at(g, running, k, i)))
+        fail_msg("output %zu, element %zu: %.17g, error %.3g, bound %.3g", k, i,
+                 vd_running_value(running, e.node, e.port, i), error_at(g, running, k, i),
+                 bound_at(g, running, k, i));
+  }
+}
+
+/* zero is 0 and computed as up to 0.0625 or -0.0625. The other branch is NaN as computed, and right; there are
+ * poles between -2^-20 and what is computed; the angle of (-2^-10, 0) is pi; 1 / 0
+ * has no sine. */
+static void bounds_hold_across_poles_and_cuts(void **state) {
+  (void)state;
+  rig g;
+  tn_exec *exec = NULL;
+  rig_open(&g);
+  tn_value a = rig_leaf(&g, "a", TN_F32, tn_shape_points(g.axis), false);
+  tn_value big = tn_const(g.graph, TN_F32, 1e6), small = tn_const(g.graph, TN_F32, 0x1p-20);
+  tn_value zero = tn_sub(tn_sub(tn_add(a, big), big), a);
+  tn_value mask = tn_gt(zero, tn_const(g.graph, TN_F32, -0x1p-10));
+  tn_value near_pole =
+      tn_add(tn_mul(zero, tn_const(g.graph, TN_F32, 0.1)), tn_const(g.graph, TN_F32, 1.568));
+  tn_value out[] = {tn_where(mask, tn_sqrt(zero), tn_const(g.graph, TN_F32, 1)), tn_tan(near_pole),
+                    tn_pow(tn_sub(zero, small), tn_const(g.graph, TN_F32, -2)),
+                    tn_atan2(zero, tn_sub(zero, tn_const(g.graph, TN_F32, 0x1p-10))),
+                    tn_sin(tn_recip(zero))};
+  rig_run(&g, 5, out);
+  vd_running *running = bounds_of(&g, &exec);
+  hold_outputs(&g, running, 5);
+  vd_running_free(&running);
+  tn_exec_free(&exec);
+  rig_close(&g);
+}
+
+/* x^2 overflows inside the derivative of atan, which comes out as 0 and is 1e-40; products of errors underflow in
+ * a quotient of numbers of 1e-160; at 948 pi k the interval that f64 can see is so wide that sine bends; and
+ * a^1e6 magnifies an error by so much. */
+static void bounds_hold_at_the_ends_of_formats(void **state) {
+  (void)state;
+  rig g;
+  tn_exec *exec = NULL;
+  rig_open(&g);
+  tn_value x = rig_leaf(&g, "x", TN_F64, tn_shape_points(g.axis), false);
+  tn_value k = rig_leaf(&g, "k", TN_F64, tn_shape_points(g.axis), true);
+  tn_value k32 = tn_cast(k, TN_F32), one = tn_const(g.graph, TN_F64, 1);
+  tn_value tiny = tn_const(g.graph, TN_F64, 1e-160);
+  tn_jet z = {.channel = {tn_mul(k32, tn_const(g.graph, TN_F32, 1e20))}}, y;
+  assert_int_equal(tn_jet_unary(TN_OP_atan, 0, 1, &z, &y), TN_OK);
+  tn_value turns = tn_mul(k, tn_const(g.graph, TN_F64, 948 * 3.14159265358979323846));
+  tn_value near_one = tn_add(one, tn_mul(x, tn_const(g.graph, TN_F64, 1e-10)));
+  tn_value out[] = {y.channel[0],
+                    tn_div(tn_mul(x, tiny), tn_mul(tn_add(x, tn_const(g.graph, TN_F64, 2)), tiny)),
+                    tn_sin(tn_cast(tn_cast(turns, TN_F32), TN_F64)),
+                    tn_pow(near_one, tn_const(g.graph, TN_F64, 1e6))};
+  rig_run(&g, 4, out);
+  vd_running *running = bounds_of(&g, &exec);
+  hold_outputs(&g, running, 4);
+  for (size_t i = 0; i < POINTS; ++i)
+    for (size_t j = 1; j < 4; ++j)
+      assert_true(bound_at(&g, running, j, i) < 1e-2);
+  vd_running_free(&running);
+  tn_exec_free(&exec);
+  rig_close(&g);
+}
+
+/* Rows of exact numbers and of rounded ones: no entry beyond its bound, and none bounded by more than 1e-4, 2^11 u. */
+static void rows_are_bounded(void **state) {
+  (void)state;
+  enum { ROWS = 32, N = 8 };
+  rig g;
+  tn_exec *exec = NULL;
+  const size_t extent[2] = {ROWS, N};
+  rig_open(&g);
+  tn_value a = rig_leaf(&g, "a", TN_F32, tn_shape_fixed(2, extent), false);
+  tn_value b = tn_mul(tn_const(g.graph, TN_F32, 7), tn_sin(a));
+  tn_value out[] = {tn_softmax(a), tn_softmax(b), tn_layer_norm(a, 1e-5), tn_layer_norm(b, 1e-5),
+                    tn_rstd(b, 1e-5)};
+  rig_run(&g, 5, out);
+  vd_running *running = bounds_of(&g, &exec);
+  hold_outputs(&g, running, 5);
+  for (size_t k = 0; k < 5; ++k) {
+    double most = 0, worst = 0;
+    for (size_t i = 0; i < (k == 4 ? ROWS : ROWS * N); ++i) {
+      worst = fmax(worst, error_at(&g, running, k, i) / bound_at(&g, running, k, i));
+      most = fmax(most, bound_at(&g, running, k, i));
+    }
+    print_message("rows %zu: largest bound %.2g, largest error / bound %.2g\n", k, most, worst);
+    assert_true(most < 1e-4);
+  }
+  vd_running_free(&running);
+  tn_exec_free(&exec);
+  rig_close(&g);
+}
+
 /* A product over k = 1024 and a sum of so many: the a priori bound is k u sum |a b|; the running one knows
  * the partial sums, about sqrt(k) of single terms. */
 static void long_sums_are_bounded_by_their_partial_sums(void **state) {
@@ -316,6 +413,9 @@ int main(void) {
       cmocka_unit_test(one_rounding_is_charged_once),
       cmocka_unit_test(second_order_terms_are_in),
       cmocka_unit_test(poles_and_masks_are_seen),
+      cmocka_unit_test(bounds_hold_across_poles_and_cuts),
+      cmocka_unit_test(bounds_hold_at_the_ends_of_formats),
+      cmocka_unit_test(rows_are_bounded),
       cmocka_unit_test(long_sums_are_bounded_by_their_partial_sums),
       cmocka_unit_test(failed_allocations_leave_nothing_behind),
       cmocka_unit_test(bounds_hold_for_every_entry_of_random_programs),

@@ -83,6 +83,10 @@ says err 'expected f16, bf16 or tf32'
 expect 2 validate underflow "$burgers" --dtype half
 expect 2 validate underflow "$burgers" --only tanh
 says err 'only is for'
+expect 2 validate underflow "$burgers" --order 1
+says err 'order is for'
+expect 2 validate problem "$burgers" --steps 3
+says err 'steps is for'
 expect 2 validate underflow "$burgers" --points 0
 expect 2 validate underflow
 expect 3 validate underflow nowhere.toml
@@ -90,6 +94,20 @@ expect 3 validate underflow "$burgers" --weights nowhere.out
 expect 2 validate underflow "$burgers" $few --weights b.out --set network.width=24
 says err 'net1.layer1'
 expect 3 validate underflow "$burgers" $few --json nowhere/f.json
+
+# Not finite in f64 either, which is nothing to say of a format; and an overflow is no result within its bound.
+cat >nan.toml <<'EOF'
+domain = { x = [0, 1] }
+unknowns = { u = "x" }
+equations = { e = "u_xx = sqrt(x - 0.5)" }
+EOF
+sed 's/sqrt(x - 0.5)/1e30*u/' nan.toml >huge.toml
+expect 4 validate underflow nan.toml $few
+says err 'undefined at these weights'
+expect 1 validate problem nan.toml --points 4
+says out '^The loss is not finite at these weights'
+expect 1 validate problem huge.toml --points 4 --dtype f16 --pure
+says out 'gradient net1.layer1.weight .*FAIL'
 
 # Too narrow for a low format, and that is said.
 expect 1 validate underflow "$burgers" $few --set network.width=8

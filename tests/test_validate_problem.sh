@@ -20,7 +20,7 @@ grep -q 'entries)' r.html || fail 'pictures do not say how many entries'
 for title in 'What each format carries' 'By order of derivative' 'Outputs in f64' 'Layers and channels' 'Worst offenders'; do
   grep -q "$title" out.txt || fail "no table: $title"
 done
-for format in float32 tf32 bf16 f16; do
+for format in float32 tf32 bf16 f16 f16x3; do
   "$PINN" validate problem "$file" --points 16 --dtype "$format" >out.txt 2>err.txt ||
     fail "$format: status $?: $(tail -n 3 err.txt out.txt)"
 done
@@ -30,7 +30,7 @@ for format in bf16 f16; do
   grep -q "pure $format" out.txt || fail "pure $format is not named"
 done
 "$PINN" validate problem "$file" --dtype f8 >out.txt 2>err.txt
-[ $? -eq 2 ] && grep -q 'expected f64, f32, tf32, bf16 or f16' err.txt || fail 'f8 is not refused'
+[ $? -eq 2 ] && grep -q 'expected f64, f32, tf32, bf16, f16, tf32x3, bf16x3 or f16x3' err.txt || fail 'f8 is not refused'
 "$PINN" validate problem "$file" --dtype f32 --pure >out.txt 2>err.txt
 [ $? -eq 2 ] && grep -q 'goes with' err.txt || fail 'pure f32 is not refused'
 echo ok

@@ -11,7 +11,7 @@ typedef struct vd_figures {
   double rel_median, rel_p99, rel_max; /* of |error / reference| */
   double norm2, norm_inf;              /* relative */
   double c_max, c_p99;                 /* |error| / (u S), S = expected / u */
-  double kappa;                        /* ||S|| / ||reference||, at least 1: how much cancels */
+  double kappa;                        /* ||S|| / ||reference||, at least 1: relative error to expect, over u */
   size_t sign_flips, false_zeros,
       misses;   /* misses: entries whose running bound is below the error */
   double ratio; /* median of running bound / error */

@@ -21,6 +21,7 @@ typedef struct vd_tested {
   double *reference;    /* right values of all outputs on this format's data; owned */
   size_t *first;        /* of each output in reference; n_outputs + 1 */
   double *c;            /* the c of every entry, in the order of reference; owned */
+  double *expected;     /* the errors that c is against, likewise; owned */
   double loss;          /* right, on this format's data */
   double noise, stored; /* sums over residuals of the mean square of arithmetic and stored errors */
   double

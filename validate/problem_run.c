@@ -95,10 +95,22 @@ static tn_status room_for_outputs(const bench *b, vd_tested *out) {
   TN_TRY(TN_NEW(n, &out->output));
   TN_TRY(TN_NEW(n, &out->represented));
   TN_TRY(TN_NEW(out->first[n], &out->reference));
+  TN_TRY(TN_NEW(out->first[n], &out->expected));
   return TN_NEW(out->first[n], &out->c);
 }
 
-static tn_status measure_output(const bench *b, size_t i, double *engine, vd_tested *out) {
+/* The error that is expected of entry e: by the roundings of the program, or by those of another format. */
+static double expected_error(const bench *b, const vd_tested *master, tn_edge edge, size_t i, size_t e,
+                             const vd_tested *out) {
+  const vd_problem_format *f = b->format;
+  const vd_tested *other = master + f->yardstick;
+  if (!master || !(f->roundoff > 0))
+    return vd_running_bound(b->expected, edge.node, edge.port, e);
+  return other->expected[other->first[i] + e] * (out->u / other->u);
+}
+
+static tn_status measure_output(const bench *b, const vd_tested *master, size_t i, double *engine,
+                                vd_tested *out) {
   tn_edge edge = tn_program_output(b->format->program, i);
   size_t n = out->first[i + 1] - out->first[i];
   double *bounds = engine + n, *expected = bounds + n;
@@ -114,7 +126,8 @@ static tn_status measure_output(const bench *b, size_t i, double *engine, vd_tes
   for (size_t e = 0; e < n; ++e) {
     engine[e] = vd_running_value(b->running, edge.node, edge.port, e);
     bounds[e] = vd_running_bound(b->running, edge.node, edge.port, e);
-    expected[e] = vd_running_bound(b->expected, edge.node, edge.port, e);
+    expected[e] = expected_error(b, master, edge, i, e, out);
+    out->expected[out->first[i] + e] = expected[e];
     out->reference[out->first[i] + e] = vd_replay_double(b->replay, edge.node, edge.port, e);
   }
   return vd_figures_of(&x, out->c + out->first[i], out->output + i);
@@ -156,7 +169,7 @@ static tn_status measure_outputs(const bench *b, const vd_tested *master, double
   against gradient = {0};
   for (size_t i = 0; i < b->p->n_outputs; ++i) {
     size_t n = out->first[i + 1] - out->first[i];
-    TN_TRY(measure_output(b, i, engine, out));
+    TN_TRY(measure_output(b, master, i, engine, out));
     against a = against_master(out, master ? master : out, i, engine);
     const vd_figures *f = out->output + i;
     out->represented[i] = relative(a.stored, a.size);
@@ -191,7 +204,7 @@ static tn_status measure(const bench *b, const vd_tested *master, vd_tested *out
 tn_status vd_test_format(const vd_problem *p, size_t format, int bits, const vd_tested *master,
                          vd_tested *out) {
   bench b = {.p = p, .format = p->formats + format};
-  out->u = tn_dtype_roundoff(b.format->dtype);
+  out->u = b.format->roundoff > 0 ? b.format->roundoff : tn_dtype_roundoff(b.format->dtype);
   tn_status status = run_both(&b, bits);
   if (status == TN_OK)
     status = measure(&b, master, out);
@@ -205,5 +218,6 @@ void vd_tested_free(vd_tested *tested) {
   tn_free(&tested->reference);
   tn_free(&tested->first);
   tn_free(&tested->c);
+  tn_free(&tested->expected);
   tn_free(&tested->channel);
 }

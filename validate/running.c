@@ -11,9 +11,9 @@
  *   cast        eps_a + |y^ - a^|: this rounding is known exactly
  *   where       eps of what is chosen; of both and their distance where rounding may turn the mask
  *
- * (products of matrices, sums, rows and jets in running_sums.c, running_rows.c and running_jet.c). Roundings are charged from the
- * values at hand, so cancellation and growth are seen as they happen, and second-order terms (squares
- * at 0, sech^2 at 0) are in. It costs a few times the program in f64, at any size, and no MPFR. It is
+ * (products of matrices, sums, rows and jets in running_sums.c, running_rows.c and running_jet.c). Roundings
+ * are charged from the values at hand, so cancellation and growth are seen as they happen, and second-order
+ * terms (squares at 0, sech^2 at 0) are in. It costs a few times the program in f64, at any size, and no MPFR. It is
  * pessimistic, since it adds what partly cancels: by a factor near sqrt(width) for each layer between
  * a rounding and the result. The bound is tested to hold for every entry against MPFR.
  *
@@ -29,7 +29,8 @@
 
 #include "validate/running.h"
 
-/* What f64 arithmetic of the bounds themselves may lose; far above n 2^-53 for all n here. And in subnormals. */
+/* What f64 arithmetic of the bounds themselves may lose; far above n 2^-53 for all n here. LEAST: among the
+ * subnormals, where a few products of errors may vanish. */
 #define SLACK (1 + 0x1p-30)
 #define LEAST 0x1p-1071
 
@@ -154,9 +155,8 @@ static double moved_periodic(tn_op_id op, double y, double r) {
   if (r == 0 || isinf(r))
     return r;
   if (op == TN_OP_tan)
-    return r <= 0.5 && size * most < 1 - 0x1p-20
-               ? (1 + y * y) * most / (1 - size * most) * SLACK
-               : INFINITY;
+    return r <= 0.5 && size * most < 1 - 0x1p-20 ? (1 + y * y) * most / (1 - size * most) * SLACK
+                                                 : INFINITY;
   double slope = sqrt(fabs(1 - y * y) + 0x1p-49); /* y is rounded itself */
   return fmin(fmin(r, 2), slope * r + r * r / 2) * SLACK;
 }

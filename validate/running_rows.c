@@ -59,7 +59,7 @@ static tn_status softmax(const row *w) {
     most = fmax(most, w->x[j]);
   for (size_t j = 0; j < w->n; ++j) {
     vd_near x = {.v = w->x[j]}, away = {.v = -most};
-    w->near[j] = x.v == most                    ? (vd_near){0}
+    w->near[j] = x.v == most                   ? (vd_near){0}
                  : isinf(x.v) || isinf(away.v) ? (vd_near){.v = x.v - most} /* masked: e = 0 */
                                                : vd_near_add(x, away, w->f);
   }

@@ -350,6 +350,8 @@ void vd_draw_scaler(vd_text *w, const vd_underflow *u) {
     widen(log2(u->steps[i].scale), &low, &high);
     widen(log_or_nan(u->steps[i].loss), &least, &most);
   }
+  if (least > most) /* no loss was finite */
+    least = -1, most = 0;
   double first = (double)u->steps[0].step, last = (double)u->steps[u->n_steps - 1].step;
   int step = last - first > 400 ? 100 : last - first > 160 ? 40 : last - first > 40 ? 20 : 5;
   vd_area a = {LEFT, 30, HALF, 150, first, last, floor(low) - 1, ceil(high) + 1};

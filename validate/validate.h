@@ -386,6 +386,11 @@ typedef struct vd_problem_output {
 typedef struct vd_problem_format {
   const char *name; /* "f32", "f16" (products of matrices), "pure f16" */
   tn_dtype dtype;   /* the format with the largest roundoff in it */
+  /* Of a format whose roundings cancel, as the three products for one do: its roundoff as a whole, and the index of the
+   * format whose expected errors, times the ratio of the roundoffs, are the scale that its errors are judged by (an
+   * earlier one). 0: by its own. */
+  double roundoff;
+  size_t yardstick;
   const tn_program *program;
   size_t n_bindings;
   const vd_binding *bindings;

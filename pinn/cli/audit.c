@@ -97,6 +97,12 @@ static tn_status make_parts(const cli_audit *a, pn_problem *problem, const char 
                                 .seed = a->seed};
     TN_TRY(pn_audit_new(problem, &o, &parts[i].set));
     TN_TRY(describe(parts + i, known, pure, formats + i));
+    for (size_t k = 1; known->products == 3 && k < i; ++k)
+      if (cli_formats[a->formats[k]].dtype == TN_F32) { /* errors of high and low parts cancel: as in f32 */
+        double u = tn_dtype_roundoff(known->dtype);
+        formats[i].roundoff = 3 * u * u + tn_dtype_roundoff(TN_F32);
+        formats[i].yardstick = k;
+      }
   }
   return TN_OK;
 }

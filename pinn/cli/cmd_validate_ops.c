@@ -24,6 +24,8 @@ static tn_status read_request(cli_validation *v) {
   if (v->weights != NULL || v->pure || v->sets.n > 0)
     return TN_FAIL(TN_EINPUT,
                    "pinn validate ops: --weights, --pure and --set are about problem files");
+  if (v->steps > 0)
+    return TN_FAIL(TN_EINPUT, "pinn validate ops: --steps is for `pinn validate underflow FILE`");
   if (v->dtype != NULL) {
     tn_dtype dtype = TN_F64;
     if (pn_precision_dtype(v->dtype, &dtype) != TN_OK)

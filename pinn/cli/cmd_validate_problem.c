@@ -6,7 +6,20 @@
 #include "pinn/cli/audit.h"
 #include "pinn/cli/validate.h"
 
+static tn_status refuse_options(const cli_validation *v) {
+  if (v->steps > 0)
+    return TN_FAIL(TN_EINPUT,
+                   "pinn validate problem: --steps is for `pinn validate underflow FILE`");
+  if (v->only == NULL && v->order == NULL && !v->exhaustive)
+    return TN_OK;
+  return TN_FAIL(TN_EINPUT, "pinn validate problem: --%s is for `pinn validate ops`",
+                 v->only != NULL    ? "only"
+                 : v->order != NULL ? "order"
+                                    : "exhaustive");
+}
+
 static tn_status format_of(const cli_validation *v, size_t *judged) {
+  TN_TRY(refuse_options(v));
   const char *name = v->dtype != NULL ? v->dtype : "f64";
   for (*judged = 0; *judged < CLI_FORMATS; ++*judged) {
     const cli_format *f = &cli_formats[*judged];

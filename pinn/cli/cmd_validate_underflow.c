@@ -137,6 +137,11 @@ static tn_status measure_gradients(job *j, const pn_underflow_block *blocks) {
   TN_TRY(TN_NEW((u->n_blocks + 1) * u->n_scales, &u->gradient));
   TN_TRY(TN_NEW(u->n_blocks + 1, &u->single));
   TN_TRY(pn_underflow_gradient(j->set, PN_IN_F64, 0, &exact, j->reference));
+  if (!isfinite(exact)) /* every number below would be about that, and none about the format */
+    return TN_FAIL(TN_ENONFINITE,
+                   "pinn validate underflow: the loss is %s at these weights and points in f64 too; "
+                   "`pinn solve` names the place",
+                   isnan(exact) ? "undefined" : "infinite");
   for (size_t b = 0; b < u->n_blocks; ++b) {
     size_t c = 0;
     if (!blocks[b].low)
@@ -304,10 +309,12 @@ int cli_validate_underflow(cli_validation *v, const char *path) {
   pn_problem *problem = NULL;
   tn_pool *pool = NULL;
   pn_underflow_options options = {
-      .weights = v->weights, .pure = v->pure, .points = v->points, .seed = v->options.seed};
-  if (v->only != NULL || v->exhaustive)
+      .weights = v->weights, .pure = v->pure, .points = v->points, .seed = v->seed.value};
+  if (v->only != NULL || v->order != NULL || v->exhaustive)
     return cli_failed(TN_FAIL(TN_EINPUT, "pinn validate underflow: --%s is for `pinn validate ops`",
-                              v->only != NULL ? "only" : "exhaustive"));
+                              v->only != NULL    ? "only"
+                              : v->order != NULL ? "order"
+                                                 : "exhaustive"));
   tn_status done = read_format(v->dtype, &options.low);
   if (done == TN_OK)
     done = pn_problem_load(path, v->sets.n, v->sets.text, &problem);
