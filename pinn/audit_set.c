@@ -1,7 +1,8 @@
 /* audit_set.c: pn_audit_new: the numbers of a training step as one program, for validate/ to judge.
  *
  * Residuals are resolved together, folded and shared, as in training; loss and gradients are built
- * on them. The unknowns and the single derivatives, which training never forms by themselves, are
+ * on them with the weights of terms and scales of relations that training has: those of the result that the
+ * weights come from, or of the first step. Weights that are expressions of the coordinates are left out. The unknowns and the single derivatives, which training never forms by themselves, are
  * resolved apart and without folding. Points are few: a replay in multiple precision keeps every
  * node.
  *
@@ -15,6 +16,7 @@
 
 #include "pinn/metrics.h"
 #include "pinn/result.h"
+#include "pinn/step.h"
 #include "pinn/values.h"
 
 enum { STANDARD_POINTS = 64 };
@@ -27,7 +29,12 @@ typedef struct audit {
   pn_feed feed;
   pn_weights_buffer weights;
   tn_value *raw, *out; /* of the outputs, before and after resolving; owned */
+  struct row { /* of residuals: which relation, where, and run-time numbers of the loss */
+    size_t m, r, site;
+    tn_value inverse, factor;
+  } *rows; /* one an output, owned */
   size_t capacity;
+  pn_step *step; /* whose weights and scales they are */
 } audit;
 
 static tn_status add(audit *a, pn_audit_kind what, int order, tn_value value, const char *kind,
@@ -39,6 +46,8 @@ static tn_status add(audit *a, pn_audit_kind what, int order, tn_value value, co
     TN_TRY(tn_grow(&s->names, n, more, sizeof *s->names));
     TN_TRY(tn_grow(&s->kinds, n, more, sizeof *s->kinds));
     TN_TRY(tn_grow(&s->orders, n, more, sizeof *s->orders));
+    TN_TRY(tn_grow(&s->weights, n, more, sizeof *s->weights));
+    TN_TRY(tn_grow(&a->rows, n, more, sizeof *a->rows));
     TN_TRY(tn_grow(&a->raw, n, more, sizeof *a->raw));
     TN_TRY(tn_grow(&a->out, n, more, sizeof *a->out));
     a->capacity = more;
@@ -69,6 +78,12 @@ static tn_status add_residuals(audit *a) {
         TN_TRY(pn_lower_relation(scope, &t->term->relations[r], &value));
         bool alone = t->n_sites * t->term->n_relations == 1;
         TN_TRY(add(a, PN_AUDIT_RESIDUAL, -1, value, "", t->term->name, "", alone ? 0 : ++count));
+        a->rows[a->set.n_outputs - 1] =
+            (struct row){.m = m,
+                         .r = r,
+                         .site = t->site[k],
+                         .inverse = tn_scalar(a->model->graph, "1/scale", a->model->dtype, 1),
+                         .factor = tn_scalar(a->model->graph, "factor", TN_F64, 1)};
       }
       TN_TRY(pn_scopes_mean(a->scopes, t->site[k]));
     }
@@ -140,9 +155,11 @@ static tn_status add_unknowns(audit *a) {
 /* The loss of the residuals first .. last - 1 of out, and its gradients. */
 static tn_status add_loss(audit *a, size_t first, size_t last) {
   pn_model *m = a->model;
-  tn_value loss = tn_const(m->graph, m->dtype, 0), *leaf = NULL, *gradient = NULL;
-  for (size_t k = first; k < last; ++k)
-    loss = tn_add(loss, tn_mean(tn_square(a->out[k])));
+  tn_value loss = tn_const(m->graph, TN_F64, 0), *leaf = NULL, *gradient = NULL;
+  for (size_t k = first; k < last; ++k) {
+    tn_value sum = tn_sum_all(tn_square(tn_mul(a->out[k], a->rows[k].inverse)));
+    loss = tn_add(loss, tn_mul(tn_cast(sum, TN_F64), a->rows[k].factor));
+  }
   tn_status status = TN_NEW(m->n_blocks, &leaf);
   if (status == TN_OK)
     status = TN_NEW(m->n_blocks, &gradient);
@@ -259,10 +276,36 @@ static void round_leaves(audit *a, tn_dtype low) {
   }
 }
 
+static void bind_number(pn_audit_set *s, tn_value leaf, double number) {
+  s->leaves[s->n_leaves] = leaf;
+  s->numbers[s->n_leaves++] = number;
+}
+
+/* Residuals that a row has at its points. */
+static double count_of(const audit *a, size_t k) {
+  tn_shape shape = tn_shape_of(a->out[k]);
+  return tn_shape_batched(&shape) ? (double)a->sites->sites[a->rows[k].site].n : 1;
+}
+
+/* w / C and 1 / s of every residual: residuals come first among the outputs. */
+static void bind_terms(audit *a) {
+  pn_audit_set *s = &a->set;
+  for (size_t k = 0; k < s->n_outputs && s->kinds[k] == PN_AUDIT_RESIDUAL; ++k) {
+    double all = 0, inverse = 1 / pn_loss_scale(a->step->loss, a->rows[k].m, a->rows[k].r);
+    for (size_t j = 0; j < s->n_outputs && s->kinds[j] == PN_AUDIT_RESIDUAL; ++j)
+      all += a->rows[j].m == a->rows[k].m ? count_of(a, j) : 0;
+    double factor = pn_loss_weight(a->step->loss, a->rows[k].m) / all;
+    s->weights[k] = factor * count_of(a, k) * inverse * inverse;
+    bind_number(s, a->rows[k].inverse, inverse);
+    bind_number(s, a->rows[k].factor, factor);
+  }
+}
+
 static tn_status bind(audit *a) {
   pn_audit_set *s = &a->set;
   const pn_model *m = a->model;
-  size_t n_unknowns = m->problem->n_unknowns, capacity = m->n_blocks + a->feed.n + n_unknowns;
+  size_t n_unknowns = m->problem->n_unknowns;
+  size_t capacity = m->n_blocks + a->feed.n + n_unknowns + 2 * s->n_outputs;
   TN_TRY(TN_NEW(capacity, &s->leaves));
   TN_TRY(TN_NEW(capacity, &s->buffers));
   TN_TRY(TN_NEW(capacity, &s->numbers));
@@ -275,12 +318,25 @@ static tn_status bind(audit *a) {
     s->buffers[s->n_leaves++] = a->feed.buffer[i];
   }
   for (size_t i = 0; i < n_unknowns; ++i) {
-    if (!tn_ok(m->unknown_scale_leaf[i]))
-      continue;
-    s->leaves[s->n_leaves] = m->unknown_scale_leaf[i];
-    s->numbers[s->n_leaves++] = m->unknown_scale[i];
+    if (tn_ok(m->unknown_scale_leaf[i]))
+      bind_number(s, m->unknown_scale_leaf[i], m->unknown_scale[i]);
   }
+  bind_terms(a);
   return TN_OK;
+}
+
+/* Weights and scales as training has them. */
+static tn_status make_step(audit *a, pn_problem *problem, const pn_audit_options *o, size_t points) {
+  const pn_step_options as_f64 = {.dtype_given = true, .dtype = TN_F64, .seed = o->seed};
+  size_t wanted = 0;
+  pn_saved *saved = NULL;
+  TN_TRY(pn_step_limited(problem, NULL, &as_f64, points, &wanted, &a->step));
+  if (o->weights == NULL)
+    return TN_OK;
+  TN_TRY(pn_saved_open(o->weights, &saved));
+  tn_status status = pn_saved_terms(saved, a->step->loss);
+  pn_saved_free(&saved);
+  return status;
 }
 
 static tn_status fill(audit *a, pn_problem *problem, const pn_audit_options *o) {
@@ -304,6 +360,7 @@ static tn_status fill(audit *a, pn_problem *problem, const pn_audit_options *o) 
   TN_TRY(pn_sites_draw(a->sites, &draw));
   TN_TRY(pn_feed_all(&a->feed, a->scopes, a->sites, 0, 0));
   TN_TRY(set_weights(a, o));
+  TN_TRY(make_step(a, problem, o, points));
   TN_TRY(bind(a));
   if (tn_dtype_compute(o->low) != o->low)
     round_leaves(a, o->low);
@@ -330,6 +387,9 @@ void pn_audit_free(pn_audit_set **set) {
   tn_free(&a->set.names);
   tn_free(&a->set.kinds);
   tn_free(&a->set.orders);
+  tn_free(&a->set.weights);
+  tn_free(&a->rows);
+  pn_step_free(&a->step);
   tn_free(&a->set.leaves);
   tn_free(&a->set.buffers);
   tn_free(&a->set.numbers);

@@ -159,6 +159,7 @@ typedef struct pn_audit_set {
   char (*names)[96];
   pn_audit_kind *kinds;  /* one an output */
   int *orders;           /* of derivatives of an unknown or a network; -1: has none */
+  double *weights;       /* of residuals: what one unit of the mean square adds to the loss; else 0 */
   size_t n_leaves;
   tn_value *leaves;      /* blocks of weights first, then inputs and scalars */
   tn_buffer **buffers;   /* bound to them; NULL: a scalar, set to number */

@@ -350,6 +350,27 @@ tn_status pn_saved_problem(const pn_saved *s, pn_problem **out) {
                           (const char *const *)s->overrides, out);
 }
 
+tn_status pn_saved_terms(const pn_saved *saved, pn_loss *l) {
+  size_t n_scales = 0, extents[PN_STORE_RANK], k = 0;
+  double *scale = NULL, *weight = NULL;
+  for (size_t m = 0; m < pn_loss_objective(l)->n_terms; ++m)
+    n_scales += pn_loss_relations(l, m);
+  if (!pn_stored_has(saved->file, "state/scale") || !pn_stored_has(saved->file, "state/weight"))
+    return TN_OK;
+  TN_TRY(pn_stored_f64_new(saved->file, "state/scale", 1, extents, &scale));
+  bool fits = extents[0] == n_scales;
+  tn_status status = pn_stored_f64_new(saved->file, "state/weight", 1, extents, &weight);
+  fits = fits && status == TN_OK && extents[0] == pn_loss_objective(l)->n_terms;
+  for (size_t m = 0; fits && m < pn_loss_objective(l)->n_terms; ++m) {
+    pn_loss_set_weight(l, m, weight[m]);
+    for (size_t r = 0; r < pn_loss_relations(l, m); ++r)
+      pn_loss_set_scale(l, m, r, scale[k++]);
+  }
+  tn_free(&scale);
+  tn_free(&weight);
+  return status;
+}
+
 tn_status pn_saved_weights(const pn_saved *s, pn_model *m, double *theta) {
   char path[PATH];
   for (size_t i = 0; i < m->n_blocks; ++i) {

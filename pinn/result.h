@@ -32,6 +32,8 @@ tn_status pn_saved_problem(const pn_saved *saved, pn_problem **out) TN_MUST_USE;
 /* theta[model->n_theta] and the scales of the unknowns into the model. Blocks must be of the same
  * names and shapes. */
 tn_status pn_saved_weights(const pn_saved *saved, pn_model *model, double *theta) TN_MUST_USE;
+/* Weights of terms and scales of relations as the training had them at its end, if the result has them. */
+tn_status pn_saved_terms(const pn_saved *saved, pn_loss *loss) TN_MUST_USE;
 /* Everything that changes during training. */
 tn_status pn_saved_training(const pn_saved *saved, pn_training *training) TN_MUST_USE;
 

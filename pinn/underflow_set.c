@@ -83,28 +83,6 @@ static void round_feed(const pn_feed *feed) {
   }
 }
 
-/* Weights of terms and scales of relations as the training had them at its end, if the result has them. */
-static tn_status load_terms(pn_loss *l, const pn_saved *saved) {
-  size_t n_scales = 0, extents[PN_STORE_RANK], k = 0;
-  double *scale = NULL, *weight = NULL;
-  for (size_t m = 0; m < l->n_terms; ++m)
-    n_scales += pn_loss_relations(l, m);
-  if (!pn_stored_has(saved->file, "state/scale") || !pn_stored_has(saved->file, "state/weight"))
-    return TN_OK;
-  TN_TRY(pn_stored_f64_new(saved->file, "state/scale", 1, extents, &scale));
-  bool fits = extents[0] == n_scales;
-  tn_status status = pn_stored_f64_new(saved->file, "state/weight", 1, extents, &weight);
-  fits = fits && status == TN_OK && extents[0] == l->n_terms;
-  for (size_t m = 0; fits && m < l->n_terms; ++m) {
-    pn_loss_set_weight(l, m, weight[m]);
-    for (size_t r = 0; r < pn_loss_relations(l, m); ++r)
-      pn_loss_set_scale(l, m, r, scale[k++]);
-  }
-  tn_free(&scale);
-  tn_free(&weight);
-  return status;
-}
-
 static tn_status load_weights(pn_underflow *u) {
   pn_saved *saved = NULL;
   if (u->options.weights == NULL)
@@ -112,7 +90,7 @@ static tn_status load_weights(pn_underflow *u) {
   TN_TRY(pn_saved_open(u->options.weights, &saved));
   tn_status status = pn_saved_weights(saved, u->f64->model, u->f64->theta);
   if (status == TN_OK)
-    status = load_terms(u->f64->loss, saved);
+    status = pn_saved_terms(saved, u->f64->loss);
   pn_saved_free(&saved);
   return status;
 }

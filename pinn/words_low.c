@@ -124,5 +124,8 @@ void pn_put_advice(pn_text *text, const pn_run *run) {
   pn_putf(text, "%s %s carried %s to %s", p.pure ? "pure" : "products in", pn_precision_name(p.low),
           run->problem->unknowns[worst].name, pn_brief(r->fields[worst].rel_l2, a));
   if (isfinite(run->floor))
-    pn_putf(text, "; its rounding alone leaves %s", pn_brief(run->floor, b));
+    pn_putf(text,
+            "; from these weights, rounding is predicted to end progress near %s, to an order of "
+            "magnitude",
+            pn_brief(run->floor, b));
 }

@@ -59,6 +59,11 @@ resume() { # name, then arguments
   echo "$name: $good of 4 runs end in the same bits"
 }
 resume mixed --set precision.compute=f16 --set precision.interval=20
+# A finished run that is asked for again tells the same of its channels.
+channels() { tr -d '\n ' <mixed/summary.json | sed -n 's/.*"channels":\({"u_x".*}}\).*/\1/p' | cut -c1-80; }
+before=$(channels)
+"$PINN" solve short.toml --set precision.compute=f16 --set precision.interval=20 --threads 1 --quiet --out mixed --resume
+[ -n "$before" ] && [ "$before" = "$(channels)" ] || fail "channels of a finished run: \`$before\`, after --resume \`$(channels)\`"
 resume pure --set precision.compute=bf16 --set precision.master=bf16 --set stage.2.optimizer=adam
 
 # A gradient that no scale makes finite: down to 1, then the run ends and names the place.

@@ -173,11 +173,11 @@ static void jets_and_reverse_mode_agree_to_60_digits(void **state) {
 
 static void describe(const rig *g, const tn_value *p, const char *name, tn_dtype dtype,
                      vd_problem_output *outputs, vd_problem_format *format) {
-  outputs[0] = (vd_problem_output){"loss", VD_LOSS, -1, {0}};
-  outputs[1] = (vd_problem_output){"u", VD_UNKNOWN, 0, {0}};
-  outputs[2] = (vd_problem_output){"net u_xx", VD_DERIVATIVE, 2, {0}};
+  outputs[0] = (vd_problem_output){"loss", VD_LOSS, -1, 0, {0}};
+  outputs[1] = (vd_problem_output){"u", VD_UNKNOWN, 0, 0, {0}};
+  outputs[2] = (vd_problem_output){"net u_xx", VD_DERIVATIVE, 2, 0, {0}};
   for (size_t i = 0; i < LEAVES; ++i)
-    outputs[3 + i] = (vd_problem_output){"gradient w", VD_GRADIENT, -1, p[i]};
+    outputs[3 + i] = (vd_problem_output){"gradient w", VD_GRADIENT, -1, 0, p[i]};
   *format = (vd_problem_format){.name = name,
                                 .dtype = dtype,
                                 .program = g->program,

@@ -248,7 +248,7 @@ static void advice_scales_of_channels(void **state) {
   OK(vd_underflow_judge(&u));
   assert_false(u.carried);
   assert_true(u.window.lo > u.window.hi);
-  assert_non_null(strstr(u.advice, "Scales of channels would do"));
+  assert_non_null(strstr(u.advice, "Scales of channels would bring all into range"));
   const vd_group *g = &u.groups[1];
   assert_true(g->shiftable && g->shift > 0);
   vd_format f = u.format; /* what the shifts promise holds for the numbers themselves */
@@ -291,6 +291,22 @@ static void advice_range_without_precision(void **state) {
     u.gradient[k].cosine = 0.999;
   OK(vd_underflow_judge(&u));
   assert_true(u.carried);
+  vd_underflow_free(&u);
+}
+
+/* Channel scales mend a range; not a gradient that is off by far more than what underflows. */
+static void advice_range_to_mend_without_precision(void **state) {
+  (void)state;
+  vd_underflow u;
+  begin(&u);
+  channel(&u, VD_ADJOINT, "net1.layer3", "x", 0x1p-44); /* 2^-20 at most: too few digits are left */
+  OK(TN_NEW(13, &u.gradient));
+  for (int bad = 0; bad < 2; ++bad) {
+    for (size_t k = 0; k < 13; ++k)
+      u.gradient[k] = (vd_gradient){.n = 2, .norm = 1, .error = 20, .cosine = bad ? 0.2 : 0.9999};
+    OK(vd_underflow_judge(&u));
+    assert_int_equal(strstr(u.advice, "its precision does not suffice either") != NULL, bad);
+  }
   vd_underflow_free(&u);
 }
 
@@ -571,6 +587,7 @@ int main(void) {
       cmocka_unit_test(advice_scales_of_channels),
       cmocka_unit_test(advice_names_an_activation_that_overflows),
       cmocka_unit_test(advice_range_without_precision),
+      cmocka_unit_test(advice_range_to_mend_without_precision),
       cmocka_unit_test(texts_hold_what_was_measured),
       cmocka_unit_test(operands_are_named_by_layer_and_channel),
       cmocka_unit_test(operands_beside_a_single_point),

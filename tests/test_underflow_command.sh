@@ -102,6 +102,9 @@ unknowns = { u = "x" }
 equations = { e = "u_xx = sqrt(x - 0.5)" }
 EOF
 sed 's/sqrt(x - 0.5)/1e30*u/' nan.toml >huge.toml
+sed 's/"u_xx = .*"/"1e5*u_xx = 1e5"/' nan.toml >constant.toml
+expect 1 validate underflow constant.toml $few --pure
+says out 'f16 does not carry this step: .* A number beside them, as a constant'
 expect 4 validate underflow nan.toml $few
 says err 'undefined at these weights'
 expect 1 validate problem nan.toml --points 4

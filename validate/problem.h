@@ -23,7 +23,7 @@ typedef struct vd_tested {
   double *c;            /* the c of every entry, in the order of reference; owned */
   double *expected;     /* the errors that c is against, likewise; owned */
   double loss;          /* right, on this format's data */
-  double noise, stored; /* sums over residuals of the mean square of arithmetic and stored errors */
+  double noise, stored; /* the loss of arithmetic and of stored errors in place of residuals */
   double
       gradient_noise; /* |engine - master's gradient| / |master's gradient|, all blocks together */
   double cosine;      /* between the two */

@@ -95,14 +95,19 @@ tn_status vd_advise_problem(const vd_problem *p, const vd_tested *t, vd_report *
     cheapest = t[i].floor_error <= 1e-3 ? i : cheapest;
   }
   const vd_layer_channel *worst = worst_of(t + last);
-  if (last > 0 && worst)
-    used += (size_t)snprintf(sentence + used, sizeof sentence - used, ", where %s of %s loses most",
-                             worst->label, worst->layer);
+  bool three = last > 0 && strstr(p->formats[last].name, "x3") != NULL;
   if (last > 0)
-    snprintf(sentence + used, sizeof sentence - used, " (relative L2 error of the unknowns%s); %s.",
-             p->trained && isnan(p->error) ? ", at best: no exact solution to compare with" : "",
-             cheapest > 0 ? "use f64 for less" : "use f64");
-  else
+    used += (size_t)snprintf(
+        sentence + used, sizeof sentence - used, " (relative L2 error of the unknowns%s); %s.%s",
+        p->trained && isnan(p->error)
+            ? ", at best: what evaluating them costs; without an exact solution no more is known"
+            : "; a prediction, to about an order of magnitude",
+        cheapest > 0 ? "use f64 for less" : "use f64",
+        three ? " x3 is three products for one, as lbfgs and ssbroyden train by default." : "");
+  if (last > 0 && worst)
+    snprintf(sentence + used, sizeof sentence - used, " In %s, roundings of `%s` in %s weigh most.",
+             p->formats[last].name, worst->label, worst->layer);
+  if (last == 0)
     snprintf(sentence, sizeof sentence, "In f64 rounding is no obstacle above %.0e.",
              t[0].floor_error);
   TN_TRY(vd_report_advise(report, sentence));

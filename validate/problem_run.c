@@ -180,8 +180,8 @@ static tn_status measure_outputs(const bench *b, const vd_tested *master, double
     if (outputs[i].part == VD_LOSS)
       out->loss = out->reference[out->first[i]];
     if (outputs[i].part == VD_RESIDUAL) {
-      out->noise += f->error2 * f->error2 / (double)n;
-      out->stored += a.stored / (double)n;
+      out->noise += outputs[i].weight * f->error2 * f->error2 / (double)n;
+      out->stored += outputs[i].weight * a.stored / (double)n;
     }
   }
   out->gradient_noise = relative(gradient.engine, gradient.size);

@@ -233,19 +233,66 @@ static void say_limits(vd_underflow *u) {
     say(u, " Above 2^%d the %s overflows.", u->window.hi, naming(high, text));
 }
 
+/* Where to train on, if the format is too coarse: three products of f16 or tf32 for one have
+ * f32's digits, nearly; of bf16 16 bits, which may be too few as well. */
+static const char *remedy(const vd_underflow *u) {
+  if (u->single != NULL && !(u->single[u->n_blocks].cosine >= good_cosine))
+    return "train on from here in f64";
+  return u->pure || u->format.dtype == TN_BF16
+             ? "train on from here in f32 or f64"
+             : "train on from here in f32 or f64, or with three products for one "
+               "(precision.products = 3)";
+}
+
 static void say_imprecise(vd_underflow *u, const vd_gradient *g) {
   const char *name = tn_dtype_name(u->format.dtype);
-  say(u, "The range of %s suffices at loss scales 2^%d to 2^%d, its precision does not: at 2^%d ",
-      name, u->window.lo, u->window.hi, u->best);
-  if (g->nonfinite > 0)
-    say(u, "%zu entries of the gradient are not finite.", g->nonfinite);
-  else
-    say(u, "the gradient is off by %.2g of its length (cosine %.3f).", g->error, g->cosine);
+  if (g->nonfinite > 0) {
+    say(u,
+        "%s does not carry this step: at 2^%d %zu entries of the gradient are not finite, though all "
+        "that matrix products multiply is in range. A number beside them, as a constant, a residual "
+        "or the loss, is not.",
+        name, u->best, g->nonfinite);
+    return;
+  }
   say(u,
-      " One rounding to %s changes a number by up to %.1e of it, and here that is more than what "
+      "The range of %s suffices at loss scales 2^%d to 2^%d, its precision does not: at 2^%d the "
+      "gradient is off by %.2g of its length (cosine %.3f)",
+      name, u->window.lo, u->window.hi, u->best, g->error, g->cosine);
+  if (u->single != NULL)
+    say(u, ", in f32 by %.2g", u->single[u->n_blocks].error);
+  say(u,
+      ". One rounding to %s changes a number by up to %.1e of it, and here that is more than what "
       "the residuals leave"
-      " over. No loss scale changes that: train on from here in f32 or f64.",
-      name, u->format.roundoff);
+      " over. No loss scale changes that: %s.",
+      name, u->format.roundoff, remedy(u));
+}
+
+/* The largest share of its mass that the adjoints of a channel lose at the advised scale, without shifts. */
+static double most_lost(const vd_underflow *u) {
+  double most = 0;
+  for (size_t i = 0; i < u->n_channels; ++i) {
+    const vd_channel *c = &u->channels[i];
+    if (!c->kept && c->operand == VD_ADJOINT)
+      most = fmax(most, vd_histogram_lost(&c->histogram, &u->format, u->best));
+  }
+  return most;
+}
+
+/* Range can be mended by scales of channels; is that all? The run had none of them, so its gradient is off by
+ * rounding and by what underflows, and only an error far above the latter is one of precision. */
+static void say_precision_too(vd_underflow *u) {
+  const vd_gradient *g = whole(u, u->best);
+  if (g == NULL || g->nonfinite > 0 || g->cosine >= good_cosine)
+    return;
+  double lost = most_lost(u);
+  say(u,
+      " But at 2^%d, without them, the gradient is off by %.2g of its length (cosine %.3f), and no "
+      "channel loses more than %.2g of its adjoints there",
+      u->best, g->error, g->cosine, lost);
+  if (g->error > 10 * lost)
+    say(u, ": its precision does not suffice either, so %s.", remedy(u));
+  else
+    say(u, ".");
 }
 
 static void say_empty(vd_underflow *u) {
@@ -282,7 +329,7 @@ static void say_empty(vd_underflow *u) {
         u->groups[i].label);
     return;
   }
-  say(u, " Scales of channels would do, at loss scale 2^%d:", u->best);
+  say(u, " Scales of channels would bring all into range, at loss scale 2^%d:", u->best);
   bool first = true;
   for (size_t i = 0; i < u->n_groups; ++i) {
     const vd_group *g = &u->groups[i];
@@ -293,6 +340,7 @@ static void say_empty(vd_underflow *u) {
     first = false;
   }
   say(u, first ? " none is needed." : ".");
+  say_precision_too(u);
 }
 
 static void advise(vd_underflow *u) {

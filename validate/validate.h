@@ -378,6 +378,7 @@ typedef struct vd_problem_output {
   const char *name;
   vd_part part;
   int order;     /* of an unknown (0) or a derivative; else -1 */
+  double weight; /* of a residual: what one unit of its mean square adds to the loss */
   tn_value leaf; /* of a gradient: by which leaf, as the format's own graph has it */
 } vd_problem_output;
 

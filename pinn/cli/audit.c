@@ -50,7 +50,7 @@ static tn_status describe(part *x, const cli_format *known, bool pure, vd_proble
   for (size_t i = 0; i < s->n_leaves; ++i)
     x->bindings[i] = (vd_binding){s->leaves[i], s->buffers[i], s->numbers[i]};
   for (size_t i = 0; i < s->n_outputs; ++i) {
-    x->outputs[i] = (vd_problem_output){s->names[i], parts[s->kinds[i]], s->orders[i], {0}};
+    x->outputs[i] = (vd_problem_output){s->names[i], parts[s->kinds[i]], s->orders[i], s->weights[i], {0}};
     if (s->kinds[i] == PN_AUDIT_GRADIENT)
       x->outputs[i].leaf = s->leaves[i - s->first_gradient];
   }

@@ -54,6 +54,12 @@ static const char help[] =
     "                              loss and gradients, recomputed with 256 bits\n"
     "pinn validate underflow FILE  what a 16-bit format would lose of these numbers, by layer and\n"
     "                              order of derivative, and the scales that save most\n"
+    "\nFORMAT is f64, f32, tf32, bf16 or f16 for ops (all of them unless given); those or tf32x3, "
+    "bf16x3,\n"
+    "f16x3 (three products of the format for one) for problem (f64 unless given); f16, bf16 or "
+    "tf32 "
+    "for\n"
+    "underflow (f16 unless given).\n"
     "\nExit status: 1 if a row misses its bound, or the format does not carry the step.\n";
 
 /* The part that the words name. */
@@ -88,7 +94,7 @@ static int run(const cli_command *self, int argc, char **argv) {
       {"exhaustive", NULL, CLI_FLAG, &v.exhaustive, "ops: every input of the 16-bit formats"},
       {"weights", "RESULT", CLI_TEXT, &v.weights,
        "problem, underflow: trained weights, an out folder or result.h5"},
-      {"dtype", "FORMAT", CLI_TEXT, &v.dtype, "f64, f32, tf32, bf16 or f16; ops: all unless given"},
+      {"dtype", "FORMAT", CLI_TEXT, &v.dtype, "the number format, see below"},
       {"pure", NULL, CLI_FLAG, &v.pure,
        "problem, underflow: everything in that format, not only products of matrices"},
       {"set", "path=value", CLI_TEXTS, &v.sets, "problem, underflow: change a key of the file"},
