@@ -8,8 +8,10 @@
  */
 #include "pinn/cli/validate.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Writes a text that was made, and frees it; or says why there is none. */
 static int write_made(tn_status made, const char *path, char **text) {
@@ -49,18 +51,35 @@ int cli_deliver(const cli_validation *v, const vd_report *report, const char *ti
 static const char help[] =
     "pinn validate ops             needs no file: every operation of the program, its values, its\n"
     "                              derivatives and their rules, at random and at awkward points\n"
-    "pinn validate problem FILE    a training step of this problem: unknowns, derivatives, "
-    "residuals,\n"
-    "                              loss and gradients, recomputed with 256 bits\n"
+    "pinn validate problem FILE    a training step of this problem: unknowns, derivatives,\n"
+    "                              residuals, loss and gradients, recomputed with 256 bits\n"
     "pinn validate underflow FILE  what a 16-bit format would lose of these numbers, by layer and\n"
     "                              order of derivative, and the scales that save most\n"
-    "\nFORMAT is f64, f32, tf32, bf16 or f16 for ops (all of them unless given); those or tf32x3, "
-    "bf16x3,\n"
-    "f16x3 (three products of the format for one) for problem (f64 unless given); f16, bf16 or "
-    "tf32 "
-    "for\n"
-    "underflow (f16 unless given).\n"
+    "\nFORMAT is f64, f32, tf32, bf16 or f16 for ops (all of them unless given); those or tf32x3,\n"
+    "bf16x3, f16x3 (three products of the format for one) for problem (f64 unless given); f16, bf16\n"
+    "or tf32 for underflow (f16 unless given).\n"
     "\nExit status: 1 if a row misses its bound, or the format does not carry the step.\n";
+
+/* The folder of a file that is to be written is there: an audit may take minutes. */
+static tn_status check_output(const char *path) {
+  const char *slash = path ? strrchr(path, '/') : NULL;
+  char folder[4096];
+  if (!path)
+    return TN_OK;
+  snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
+  if (access(folder, W_OK) != 0)
+    return TN_FAIL(TN_EIO, "%s: cannot be written: %s", path, strerror(errno));
+  return TN_OK;
+}
+
+/* Points are held all at once, in multiple precision for `ops` and `problem`. */
+static tn_status check_points(const cli_validation *v, const char *part) {
+  size_t most = strcmp(part, "underflow") == 0 ? 10000000 : 1000000;
+  if (v->points <= most)
+    return TN_OK;
+  return TN_FAIL(TN_EINPUT, "pinn validate %s: --points is %zu, expected at most %zu", part, v->points,
+                 most);
+}
 
 /* The part that the words name. */
 static int dispatch(cli_validation *v, size_t n, const char *const *words) {
@@ -113,7 +132,11 @@ static int run(const cli_command *self, int argc, char **argv) {
   if (status < 0) {
     if (v.seed.given)
       v.options.seed = v.seed.value;
-    status = dispatch(&v, n, words);
+    tn_status fits = check_points(&v, words[0]);
+    const char *outputs[] = {v.json, v.markdown, v.html};
+    for (size_t i = 0; fits == TN_OK && i < 3; ++i)
+      fits = check_output(outputs[i]);
+    status = fits == TN_OK ? dispatch(&v, n, words) : cli_failed(fits);
   }
   tn_free(&v.sets.text);
   return status;
