@@ -228,11 +228,9 @@ static void put_left(FILE *out, double seconds) {
 
 /* "2^16", "2^14/2". */
 static void put_scale(FILE *out, const pn_progress *g) {
-  char text[32] = "";
-  int exponent = 0;
+  char text[48] = "", power[24];
   if (!isnan(g->loss_scale)) {
-    (void)frexp(g->loss_scale, &exponent);
-    int n = snprintf(text, sizeof text, "2^%d", exponent - 1);
+    int n = snprintf(text, sizeof text, "%s", pn_power(g->loss_scale, power));
     if (g->skips)
       snprintf(text + n, sizeof text - (size_t)n, "/%zu", g->skips);
   }

@@ -34,6 +34,8 @@ const char *pn_brief(double x, char text[24]);
 const char *pn_threshold(double x, char text[24]); /* the same without ".0": "1e-3" */
 /* "12 345" */
 const char *pn_grouped(size_t n, char text[32]);
+/* "2^16" of a power of two, as scales are. Returns text. */
+const char *pn_power(double x, char text[24]);
 /* How a run computes and keeps its numbers, with the loss scale and the scales of channels if it has any. */
 void pn_put_precision(pn_text *text, const pn_run *run);
 /* What became of the low formats: share of products, loss scale, overflows, lost updates. Lines joined by '\n'; "" if

@@ -44,8 +44,7 @@ int pn_loss_exponent(void *context, const char *field, const char *label) {
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-/* Label k of a group; false if there is none (reports keep the first 512 characters). */
-static bool label_at(const ag_group_report *group, size_t k, char *label, size_t size) {
+bool pn_group_label(const ag_group_report *group, size_t k, char *label, size_t size) {
   const char *at = group->labels;
   for (; k > 0 && at; --k) {
     at = strstr(at, ", ");
@@ -70,7 +69,7 @@ static tn_status list_channels(pn_loss *l, const ag_resolve_report *report) {
   for (size_t g = 0; g < groups_of(report); ++g)
     for (size_t k = 1; k < report->group[g].channels; ++k) {
       c.field = report->group[g].field;
-      if (!label_at(&report->group[g], k, c.label, sizeof c.label) || find(l, c.field, c.label))
+      if (!pn_group_label(&report->group[g], k, c.label, sizeof c.label) || find(l, c.field, c.label))
         continue;
       TN_TRY(tn_grow(&l->channel, l->n_channels, l->n_channels + 1, sizeof c));
       l->channel[l->n_channels++] = c;
@@ -97,7 +96,7 @@ static void note(pn_loss *l, const ag_resolve_report *report, const char *field,
     const ag_group_report *group = &report->group[g];
     if (strcmp(group->field, field) != 0 || channel >= group->channels ||
         (node->table && node->table->channels != group->channels) ||
-        !label_at(group, channel, label, sizeof label))
+        !pn_group_label(group, channel, label, sizeof label))
       continue;
     pn_channel *c = find(l, field, label);
     if (c && !(largest <= c->largest)) /* a NaN is kept */

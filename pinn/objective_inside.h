@@ -115,6 +115,8 @@ pn_work pn_loss_work_of(const pn_loss *l, const pn_products *products);
 /* Both for the programs of loss and gradient, if work is counted. */
 tn_status pn_loss_find_products(pn_loss *l) TN_MUST_USE;
 void pn_loss_update_work(pn_loss *l);
+/* Label k of a group, "t - c0*xx"; false if there is none (reports keep the first 512 characters). */
+bool pn_group_label(const ag_group_report *group, size_t k, char *label, size_t size);
 /* ag_resolve_options.scale; context: the loss. */
 int pn_loss_exponent(void *context, const char *field, const char *label);
 

@@ -134,22 +134,9 @@ static const ag_group_report *group_of(const search *s, const forward *f) {
   return NULL;
 }
 
-/* Piece `channel` of "u, x, t - c0*xx". */
 static void label_of(const ag_group_report *group, size_t channel, char *label, size_t room) {
-  const char *from = group != NULL ? group->labels : "";
-  size_t left = channel;
-  for (; left > 0; --left) {
-    const char *next = strstr(from, ", ");
-    if (next == NULL)
-      break;
-    from = next + 2;
-  }
-  const char *end = strstr(from, ", ");
-  size_t n = end != NULL ? (size_t)(end - from) : strlen(from);
-  if (group == NULL || left > 0 || channel >= group->channels || n == 0)
+  if (!group || channel >= group->channels || !pn_group_label(group, channel, label, room))
     snprintf(label, room, "channel %zu", channel);
-  else
-    snprintf(label, room, "%.*s", (int)(n < room ? n : room - 1), from);
 }
 
 /* "interior", and "interior 2" for the second group of derivatives on these points. */

@@ -10,8 +10,7 @@
 
 #include "pinn/banner.h"
 
-/* "2^16". Scales are powers of two. */
-static const char *power(double x, char text[24]) {
+const char *pn_power(double x, char text[24]) {
   int exponent = 0;
   (void)frexp(x, &exponent);
   snprintf(text, 24, "2^%d", exponent - 1);
@@ -47,7 +46,7 @@ void pn_put_precision(pn_text *text, const pn_run *run) {
     double scale = run->problem->numbers.scale;
     pn_putf(text, "; loss scale %s",
             isnan(scale) ? "by trial, frozen, for line searches, else from 2^16"
-                         : power(scale, first));
+                         : pn_power(scale, first));
   }
   pn_putf(text, "; errors and fresh points in %s", pn_precision_name(run->model->dtype));
 }
@@ -62,7 +61,7 @@ static void put_scale(pn_text *text, const pn_low_result *low) {
   for (size_t i = 0; i < low->n_events; ++i) {
     bool shown = i < 4 || i + 2 >= low->n_events;
     if (shown)
-      pn_putf(text, "%s%s from step %s", i ? ", " : "", power(low->event[i].scale, number),
+      pn_putf(text, "%s%s from step %s", i ? ", " : "", pn_power(low->event[i].scale, number),
               pn_grouped((size_t)low->event[i].step, step));
     else if (i == 4)
       pn_put(text, ", ...");
