@@ -100,9 +100,9 @@ static tn_status put_plan_line(const pn_run *run, FILE *out) {
   }
   pn_text text = {0};
   pn_put_plan(&text, plan);
-  size_t threads = tn_pool_threads(run->pool);
-  pn_putf(&text, "; cpu (%s), %zu thread%s, %s, seed %llu", tn_isa(), threads,
-          threads == 1 ? "" : "s",
+  pn_put(&text, "; ");
+  pn_put_machine(&text, run);
+  pn_putf(&text, ", %s, seed %llu",
           pn_precision_name(pn_training_plan(run->training)->stages[0].precision.low),
           (unsigned long long)run->seed);
   double seconds = costly ? INFINITY : steps * pn_training_step_seconds(run->training);

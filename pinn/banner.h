@@ -36,6 +36,9 @@ const char *pn_threshold(double x, char text[24]); /* the same without ".0": "1e
 const char *pn_grouped(size_t n, char text[32]);
 /* "2^16" of a power of two, as scales are. Returns text. */
 const char *pn_power(double x, char text[24]);
+/* Where a run computes: "cpu (x86-64-v3), 2 threads"; "cpu (x86-64-v3), 2 ranks x 1 thread, mpi"; with a device
+ * "cuda (NVIDIA H200, ...), cpu (x86-64-v3), 2 threads". */
+void pn_put_machine(pn_text *text, const pn_run *run);
 /* How a run computes and keeps its numbers, with the loss scale and the scales of channels if it has any. */
 void pn_put_precision(pn_text *text, const pn_run *run);
 /* What became of the low formats: share of products, loss scale, overflows, lost updates. Lines joined by '\n'; "" if

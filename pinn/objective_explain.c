@@ -42,7 +42,28 @@ static void describe(const tn_node *node, const tn_culprit *culprit, char *out, 
     snprintf(out, size, "%s of %.6g is %g", node->op->name, x, culprit->value);
 }
 
-/* " at x = 0.31, t = 0.02": the point of an axis, if a site of the loss has that axis. */
+/* The rank that computes point i of n: points are cut into groups of 8 panels, and these into slots. */
+static size_t owner(const pn_loss *l, size_t n, size_t i, size_t ranks) {
+  const size_t lanes = l->model->dtype == TN_F64 ? 8 : 16, group = i / (8 * lanes);
+  const size_t groups = (n + 8 * lanes - 1) / (8 * lanes);
+  const size_t slots = tn_slot_count(n, lanes, l->model->n_theta);
+  size_t slot = 0, rank = 0;
+  while ((slot + 1) * groups / slots <= group)
+    ++slot;
+  while ((rank + 1) * slots / ranks <= slot)
+    ++rank;
+  return rank;
+}
+
+/* ", a point of rank 2 (node7, process 4711)" */
+static void put_owner(const pn_loss *l, size_t n, size_t i, char *out, size_t size) {
+  const tn_comm *comm = tn_pool_comm(l->pool);
+  if (tn_comm_size(comm) == 1 || i >= n)
+    return;
+  snprintf(out, size, ", a point of %s", tn_comm_name(comm, owner(l, n, i, tn_comm_size(comm))));
+}
+
+/* " at x = 0.31, t = 0.02": the point of an axis, if a site of the loss has that axis; with ranks, whose it is. */
 static void describe_point(const pn_loss *l, tn_axis axis, size_t i, char *out, size_t size) {
   const pn_problem *problem = l->model->problem;
   double point[PN_MAX_COORDINATES];
@@ -59,6 +80,8 @@ static void describe_point(const pn_loss *l, tn_axis axis, size_t i, char *out, 
       if (!isnan(point[c]))
         used += (size_t)snprintf(out + used, size - used, "%s%s = %.6g", used ? ", " : " at ",
                                  problem->coordinates[c].name, point[c]);
+    if (used > 0 && used < size)
+      put_owner(l, l->rows[k].n, i, out + used, size - used);
     return;
   }
 }
@@ -79,7 +102,7 @@ static tn_axis axis_of(const tn_program *program, uint32_t i) {
 static tn_status tell(pn_loss *l, const pn_program *slot, const tn_culprit *culprit,
                       const char *term, size_t step) {
   const tn_node *node = tn_program_node(slot->program, culprit->node);
-  char what[160], where[256];
+  char what[160], where[400];
   describe(node, culprit, what, sizeof what);
   describe_point(l, axis_of(slot->program, culprit->node), culprit->point, where, sizeof where);
   pn_place place = {&l->model->problem->source, node->line > 0 ? (size_t)node->line : 0,

@@ -1,8 +1,4 @@
-/* objective_qr.c: rows of J = dr/dtheta, and J = Q R by TSQR over blocks of rows.
- *
- *   leaf k:    J_k = Q_k R_k            Householder, dgeqrf
- *   pairs:     [R_a; R_b] = Q_ab R      two triangles, dtpqrt; a binary tree by leaf index
- *   Q^T w:     the same reflectors in the same order, dormqr and dtpmqrt
+/* objective_qr.c: rows of J = dr/dtheta, and their layout for J = Q R by TSQR (objective_tsqr.c).
  *
  * J is never squared: its condition number is 1e15 and more, and directions down to 1e-10 of the
  * largest singular value decide how far training gets.
@@ -12,54 +8,22 @@
  * leaves, K the largest power of two that leaves at least n / 2 rows to each, hence between n / 2
  * and n rows where sites have enough points. K depends on the shape of J alone, a leaf is factored
  * by one thread with one BLAS thread, and the tree goes by index: the bits are the same for any
- * number of threads (with one BLAS library and core type).
+ * number of threads and ranks (with one BLAS library and core type).
  *
  * 2 N n^2 FLOP. Memory: N n words of reflectors, kept for Q^T w, and K n^2 <= 2 N n words of
- * triangles. The row outputs of one share come on top, in each worker: about 128 n words and the
- * intermediates of the largest weight.
+ * triangles, divided among the ranks but for a triangle at each root. The row outputs of one share
+ * come on top, in each worker: about 128 n words and the intermediates of the largest weight. A
+ * device factors one leaf after another, for one worker.
  */
-#include <lapacke.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "pinn/blas.h"
-#include "pinn/objective_inside.h"
+#include "pinn/objective_qr.h"
 #include "pinn/vector.h"
 
 enum {
   SHARE = 128, /* points a run */
-  PANEL = 32,  /* columns a block of dtpqrt */
   TILE = 16    /* rows and columns of a copy */
-};
-
-typedef struct leaf {
-  size_t m;      /* rows */
-  size_t first;  /* of its rows in the gathered order */
-  size_t height; /* rows of its triangle that are not zero by structure */
-  double *A;     /* m x n, by columns: R and the reflectors below it */
-  double *tau;   /* min(m, n) */
-  double *C; /* n x n, by columns: R; after its merge into another one, the reflectors of that */
-  double *T; /* PANEL x n: block factors of that merge */
-  size_t merged; /* rows that this merge had */
-  double *q;     /* n: its part of Q^T w */
-  tn_status status;
-  char text[256]; /* of a failure */
-} leaf;
-
-struct pn_qr {
-  tn_program *program; /* outputs: of each row i its values, then its rows of J by each block */
-  size_t n_workers;
-  tn_exec **exec; /* one a worker */
-  bool ready;     /* what follows fits the present points */
-  size_t n_leaves, per_leaf;
-  leaf *leaves;
-  pn_feed *share; /* [n_leaves * per_leaf] */
-  size_t *at;     /* [n_rows] first entry of row i in r */
-  double *r;      /* N, as the residual slot orders it */
-  double *gather; /* N: w in the order of the leaves */
-  size_t l_work;
-  double *work;  /* n_workers x l_work */
-  bool factored; /* Q belongs to the last call of qr */
 };
 
 /* ---- Programs -------------------------------------------------------------------------------- */
@@ -104,13 +68,13 @@ static tn_status need_programs(pn_loss *l) {
   if (!q->program)
     TN_TRY(compile_rows(l, q));
   if (!q->exec) {
-    q->n_workers = l->pool ? tn_pool_threads(l->pool) : 1;
+    q->n_workers = l->pool && !tn_pool_device(l->pool) ? tn_pool_threads(l->pool) : 1;
     TN_TRY(TN_NEW(q->n_workers, &q->exec));
   }
   for (size_t k = 0; k < q->n_workers; ++k) {
     if (q->exec[k])
       continue;
-    TN_TRY(tn_exec_new(q->program, NULL, &q->exec[k]));
+    TN_TRY(tn_exec_alone(q->program, l->pool, &q->exec[k]));
     tn_status status = pn_loss_hand_over(l, q->exec[k]);
     if (status != TN_OK)
       tn_exec_free(&q->exec[k]);
@@ -121,8 +85,7 @@ static tn_status need_programs(pn_loss *l) {
 
 /* ---- Layout ---------------------------------------------------------------------------------- */
 
-/* Residuals of row i in a share; false: none. */
-static bool part_of(const pn_loss *l, size_t i, size_t share, size_t *first, size_t *count) {
+bool pn_qr_part(const pn_loss *l, size_t i, size_t share, size_t *first, size_t *count) {
   const pn_qr *q = l->qr;
   return pn_share(l->rows[i].n, share, q->n_leaves * q->per_leaf, first, count);
 }
@@ -141,44 +104,44 @@ static void choose_sizes(pn_loss *l) {
 
 static tn_status size_leaf(pn_loss *l, size_t k, size_t *row) {
   pn_qr *q = l->qr;
-  leaf *a = &q->leaves[k];
+  pn_leaf *a = &q->leaves[k];
   size_t n = l->objective.n, first = 0, count = 0;
   a->first = *row;
   for (size_t s = k * q->per_leaf; s < (k + 1) * q->per_leaf; ++s)
     for (size_t i = 0; i < l->n_rows; ++i)
-      if (part_of(l, i, s, &first, &count))
+      if (pn_qr_part(l, i, s, &first, &count))
         a->m += count;
   *row += a->m;
   if (a->m > INT32_MAX / n || n > INT32_MAX / n)
     return TN_FAIL(TN_EUNSUPPORTED,
                    "QR of J: a block of %zu rows of %zu parameters is beyond LAPACK's 32-bit sizes",
                    a->m, n);
-  TN_TRY(TN_NEW(a->m * n, &a->A));
-  TN_TRY(TN_NEW(n, &a->tau));
+  return TN_OK;
+}
+
+/* What a merge needs; of own leaves, and of the roots of others. */
+static tn_status allocate_triangle(size_t n, pn_leaf *a) {
   TN_TRY(TN_NEW(n * n, &a->C));
-  TN_TRY(TN_NEW(PANEL * n, &a->T));
+  TN_TRY(TN_NEW(PN_QR_PANEL * n, &a->T));
   return TN_NEW(n, &a->q);
 }
 
-/* Asks LAPACK for the work it wants with the tallest leaf. */
-static tn_status size_work(pn_loss *l) {
+static tn_status allocate_leaves(pn_loss *l) {
   pn_qr *q = l->qr;
-  lapack_int n = (lapack_int)l->objective.n, m = 1, k = 0;
-  double geqrf = 0, ormqr = 0, none = 0;
-  for (size_t i = 0; i < q->n_leaves; ++i)
-    if ((lapack_int)q->leaves[i].m > m)
-      m = (lapack_int)q->leaves[i].m;
-  k = m < n ? m : n;
-  lapack_int info = LAPACKE_dgeqrf_work(LAPACK_COL_MAJOR, m, n, &none, m, &none, &geqrf, -1);
-  if (info == 0)
-    info = LAPACKE_dormqr_work(LAPACK_COL_MAJOR, 'L', 'T', m, 1, k, &none, m, &none, &none, m,
-                               &ormqr, -1);
-  if (info != 0)
-    return TN_FAIL(TN_EINTERNAL, "QR of J: LAPACK refused argument %d", (int)-info);
-  q->l_work = (size_t)(geqrf > ormqr ? geqrf : ormqr);
-  if (q->l_work < PANEL * l->objective.n)
-    q->l_work = PANEL * l->objective.n; /* dtpqrt */
-  return tn_new(q->n_workers, q->l_work * sizeof(double), &q->work);
+  size_t n = l->objective.n, first = 0, last = 0;
+  tn_comm *comm = tn_pool_comm(l->pool);
+  for (size_t k = q->own_first; k < q->own_last; ++k) {
+    TN_TRY(TN_NEW(q->leaves[k].m * n, &q->leaves[k].A));
+    TN_TRY(TN_NEW(n, &q->leaves[k].tau));
+    TN_TRY(allocate_triangle(n, &q->leaves[k]));
+  }
+  for (size_t r = 0; comm && r < tn_comm_size(comm); ++r) {
+    pn_qr_own(q->n_leaves, tn_comm_size(comm), r, &first, &last);
+    for (size_t k = first; k < last; k += pn_qr_subtree(k, last))
+      if (r != tn_comm_rank(comm))
+        TN_TRY(allocate_triangle(n, &q->leaves[k]));
+  }
+  return TN_OK;
 }
 
 static void clear_layout(pn_qr *q) {
@@ -196,7 +159,7 @@ static void clear_layout(pn_qr *q) {
   tn_free(&q->at);
   tn_free(&q->r);
   tn_free(&q->gather);
-  tn_free(&q->work);
+  pn_qr_clear_room(q);
   q->ready = q->factored = false;
 }
 
@@ -208,6 +171,9 @@ static tn_status lay_out(pn_loss *l) {
       return TN_FAIL(TN_EUNSUPPORTED, "QR of J needs all points at once, and a batch is bound");
   choose_sizes(l);
   size_t shares = q->n_leaves * q->per_leaf;
+  tn_comm *comm = tn_pool_comm(l->pool);
+  pn_qr_own(q->n_leaves, comm ? tn_comm_size(comm) : 1, comm ? tn_comm_rank(comm) : 0, &q->own_first,
+            &q->own_last);
   TN_TRY(TN_NEW(q->n_leaves, &q->leaves));
   TN_TRY(TN_NEW(shares, &q->share));
   TN_TRY(TN_NEW(l->n_rows, &q->at));
@@ -215,11 +181,12 @@ static tn_status lay_out(pn_loss *l) {
   TN_TRY(TN_NEW(N, &q->gather));
   for (size_t i = 0; i < l->n_rows; at += l->rows[i++].n)
     q->at[i] = at;
-  for (size_t s = 0; s < shares; ++s)
+  for (size_t s = q->own_first * q->per_leaf; s < q->own_last * q->per_leaf; ++s)
     TN_TRY(pn_feed_share(&q->share[s], l->scopes, l->sites, s, shares));
   for (size_t k = 0; k < q->n_leaves; ++k)
     TN_TRY(size_leaf(l, k, &row));
-  return size_work(l);
+  TN_TRY(allocate_leaves(l));
+  return pn_qr_room(l);
 }
 
 static tn_status need_layout(pn_loss *l) {
@@ -246,7 +213,7 @@ static void turn(size_t count, size_t width, const double *x, size_t m, double *
 
 /* The rows of J of relation i after a run over `count` points, to A at row `row`. */
 static tn_status take_rows(const pn_loss *l, tn_exec *exec, size_t i, size_t count, size_t row,
-                           leaf *a) {
+                           pn_leaf *a) {
   size_t each = 1 + l->model->n_blocks;
   for (size_t b = 0; b < l->model->n_blocks; ++b) {
     const pn_block *block = &l->model->blocks[b];
@@ -261,15 +228,15 @@ static tn_status take_rows(const pn_loss *l, tn_exec *exec, size_t i, size_t cou
   return TN_OK;
 }
 
-static tn_status fill_leaf(const pn_loss *l, size_t k, tn_exec *exec) {
+tn_status pn_qr_fill(const pn_loss *l, size_t k, tn_exec *exec) {
   pn_qr *q = l->qr;
-  leaf *a = &q->leaves[k];
+  pn_leaf *a = &q->leaves[k];
   size_t each = 1 + l->model->n_blocks, row = 0, first = 0, count = 0;
   for (size_t s = k * q->per_leaf; s < (k + 1) * q->per_leaf; ++s) {
     TN_TRY(pn_feed_bind(&q->share[s], exec));
     TN_TRY(tn_exec_run(exec));
     for (size_t i = 0; i < l->n_rows; ++i) {
-      if (!part_of(l, i, s, &first, &count))
+      if (!pn_qr_part(l, i, s, &first, &count))
         continue;
       TN_TRY(tn_exec_read(exec, i * each, count, q->r + q->at[i] + first));
       TN_TRY(take_rows(l, exec, i, count, row, a));
@@ -279,130 +246,15 @@ static tn_status fill_leaf(const pn_loss *l, size_t k, tn_exec *exec) {
   return TN_OK;
 }
 
-/* ---- Factors --------------------------------------------------------------------------------- */
-
-static tn_status lapack(lapack_int info, const char *name) {
-  return info == 0 ? TN_OK : TN_FAIL(TN_EINTERNAL, "%s refused argument %d", name, (int)-info);
-}
-
-static tn_status factor_leaf(const pn_loss *l, size_t k, size_t worker) {
-  pn_qr *q = l->qr;
-  leaf *a = &q->leaves[k];
-  size_t n = l->objective.n;
-  TN_TRY(fill_leaf(l, k, q->exec[worker]));
-  a->height = a->m < n ? a->m : n;
-  memset(a->C, 0, n * n * sizeof *a->C);
-  if (a->m == 0)
-    return TN_OK;
-  lapack_int m = (lapack_int)a->m;
-  TN_TRY(lapack(LAPACKE_dgeqrf_work(LAPACK_COL_MAJOR, m, (lapack_int)n, a->A, m, a->tau,
-                                    q->work + worker * q->l_work, (lapack_int)q->l_work),
-                "dgeqrf"));
-  for (size_t j = 0; j < n; ++j)
-    memcpy(a->C + j * n, a->A + j * a->m, (j < a->height ? j + 1 : a->height) * sizeof *a->C);
-  return TN_OK;
-}
-
-static lapack_int panel_of(size_t n) { return n < PANEL ? (lapack_int)n : PANEL; }
-
-static tn_status merge(const pn_loss *l, leaf *a, leaf *b, size_t worker) {
-  pn_qr *q = l->qr;
-  size_t n = l->objective.n;
-  lapack_int rows = (lapack_int)b->height, columns = (lapack_int)n, panel = panel_of(n);
-  b->merged = b->height;
-  if (b->height == 0)
-    return TN_OK;
-  a->height = a->height + b->height < n ? a->height + b->height : n;
-  return lapack(LAPACKE_dtpqrt_work(LAPACK_COL_MAJOR, rows, columns, rows, panel, a->C, columns,
-                                    b->C, columns, b->T, panel, q->work + worker * q->l_work),
-                "dtpqrt");
-}
-
-/* Q^T w, first the leaf's reflectors ... */
-static tn_status apply_leaf(const pn_loss *l, size_t k, size_t worker) {
-  pn_qr *q = l->qr;
-  leaf *a = &q->leaves[k];
-  size_t n = l->objective.n, height = a->m < n ? a->m : n;
-  double *w = q->gather + a->first;
-  memset(a->q, 0, n * sizeof *a->q);
-  if (a->m == 0)
-    return TN_OK;
-  lapack_int m = (lapack_int)a->m;
-  TN_TRY(
-      lapack(LAPACKE_dormqr_work(LAPACK_COL_MAJOR, 'L', 'T', m, 1, (lapack_int)height, a->A, m,
-                                 a->tau, w, m, q->work + worker * q->l_work, (lapack_int)q->l_work),
-             "dormqr"));
-  memcpy(a->q, w, height * sizeof *w);
-  return TN_OK;
-}
-
-/* ... then those of its merges. */
-static tn_status apply_merge(const pn_loss *l, leaf *a, leaf *b, size_t worker) {
-  pn_qr *q = l->qr;
-  lapack_int n = (lapack_int)l->objective.n, rows = (lapack_int)b->merged;
-  lapack_int panel = panel_of(l->objective.n);
-  if (rows == 0)
-    return TN_OK;
-  return lapack(LAPACKE_dtpmqrt_work(LAPACK_COL_MAJOR, 'L', 'T', rows, 1, n, rows, panel, b->C, n,
-                                     b->T, panel, a->q, n, b->q, rows,
-                                     q->work + worker * q->l_work),
-                "dtpmqrt");
-}
-
-/* ---- Running over the tree ------------------------------------------------------------------- */
-
-typedef struct job {
-  const pn_loss *l;
-  tn_status (*leaf)(const pn_loss *l, size_t k, size_t worker);
-  tn_status (*pair)(const pn_loss *l, leaf *a, leaf *b, size_t worker);
-  size_t stride; /* 0: leaves; else pairs of leaves so far apart */
-} job;
-
-static void run_task(void *context, size_t i, size_t worker) {
-  const job *j = context;
-  pn_qr *q = j->l->qr;
-  size_t k = j->stride ? 2 * j->stride * i : i;
-  leaf *a = &q->leaves[k];
-  a->status = j->stride ? j->pair(j->l, a, a + j->stride, worker) : j->leaf(j->l, k, worker);
-  if (a->status != TN_OK) /* error records belong to threads */
-    snprintf(a->text, sizeof a->text, "%s", tn_error_text());
-}
-
-static tn_status run_level(job *j) {
-  pn_qr *q = j->l->qr;
-  size_t step = j->stride ? 2 * j->stride : 1, count = q->n_leaves / step;
-  if (j->l->pool)
-    tn_pool_run(j->l->pool, count, run_task, j);
-  for (size_t i = 0; !j->l->pool && i < count; ++i)
-    run_task(j, i, 0);
-  for (size_t k = 0; k < q->n_leaves; k += step)
-    if (q->leaves[k].status != TN_OK)
-      return TN_FAIL(q->leaves[k].status, "%s", q->leaves[k].text);
-  return TN_OK;
-}
-
-static tn_status run_tree(job *j) {
-  int threads = pn_blas_alone();
-  j->stride = 0;
-  tn_status status = run_level(j);
-  for (size_t stride = 1; status == TN_OK && stride < j->l->qr->n_leaves; stride *= 2) {
-    j->stride = stride;
-    status = run_level(j);
-  }
-  pn_blas_restore(threads);
-  return status;
-}
-
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
 tn_status pn_loss_qr(pn_objective *f, const double *theta, double *loss, double *R, double *qtr) {
   pn_loss *l = f->context;
   TN_TRY(need_layout(l));
   pn_qr *q = l->qr;
-  job factor = {.l = l, .leaf = factor_leaf, .pair = merge};
   q->factored = false;
   TN_TRY(pn_theta_set(l->model, &l->theta, theta));
-  TN_TRY(run_tree(&factor));
+  TN_TRY(pn_qr_factor(l));
   q->factored = true;
   *loss = pn_dot(f->n_rows, q->r, q->r);
   for (size_t i = 0; i < f->n; ++i)
@@ -413,20 +265,9 @@ tn_status pn_loss_qr(pn_objective *f, const double *theta, double *loss, double 
 
 tn_status pn_loss_qt(pn_objective *f, const double *w, double *out) {
   pn_loss *l = f->context;
-  pn_qr *q = l->qr;
-  size_t row = 0, first = 0, count = 0;
-  if (!q || !q->factored)
+  if (!l->qr || !l->qr->factored)
     return TN_FAIL(TN_ESTATE, "Q^T w: there is no factorisation at the present points");
-  for (size_t s = 0; s < q->n_leaves * q->per_leaf; ++s)
-    for (size_t i = 0; i < l->n_rows; ++i)
-      if (part_of(l, i, s, &first, &count)) {
-        memcpy(q->gather + row, w + q->at[i] + first, count * sizeof *w);
-        row += count;
-      }
-  job apply = {.l = l, .leaf = apply_leaf, .pair = apply_merge};
-  TN_TRY(run_tree(&apply));
-  memcpy(out, q->leaves[0].q, f->n * sizeof *out);
-  return TN_OK;
+  return pn_qr_apply(l, w, out);
 }
 
 /* ---- Single rows ----------------------------------------------------------------------------- */
@@ -516,8 +357,10 @@ size_t pn_qr_bytes(const pn_loss *l) {
     return 0;
   for (size_t k = 0; q->exec && k < q->n_workers; ++k)
     bytes += q->exec[k] ? tn_exec_bytes(q->exec[k]) : 0;
-  for (size_t k = 0; q->ready && k < q->n_leaves; ++k)
-    words += (q->leaves[k].m + n + PANEL + 2) * n;
+  for (size_t k = 0; q->ready && k < q->n_leaves; ++k) {
+    words += q->leaves[k].A ? (q->leaves[k].m + 1) * n : 0;
+    words += q->leaves[k].C ? (n + PN_QR_PANEL + 1) * n : 0;
+  }
   return bytes + words * sizeof(double);
 }
 

@@ -28,11 +28,17 @@
  * Cost of a step: one QR, 2 N n^2 FLOP; one bidiagonal form, 8/3 n^3, half of it bound by memory;
  * twice `probes` + `refine` losses and half as many second derivatives. Memory: n^2 words here, and
  * the factors of the objective. One BLAS thread: the bits do not depend on threads.
+ *
+ * On a device with factorisations of its own R = U diag(s) V^T takes the place of the bidiagonal form:
+ * B = diag(s) is one, too, and what follows is the same. U and V are then matrices, 2 n^2 words more,
+ * because devices give reflectors of bidiagonal forms but no way to apply those of V.
  */
 #include "pinn/blas.h"
 #include "pinn/opt.h"
 #include "pinn/vector.h"
+#include "tensor/factor.h"
 
+#include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
 #include <string.h>
@@ -80,7 +86,11 @@ typedef struct {
   double *k;         /* n_rows: second derivatives of r */
   double *work;      /* of LAPACK */
   size_t l_work;
-  int *iwork; /* 8 n */
+  int *iwork;              /* 8 n */
+  const tn_factor *factor; /* of the device; NULL: LAPACK, by reflectors */
+  tn_factor_work *factor_work;
+  double *U, *Vt; /* n x n by columns; with `factor` alone, as what follows */
+  double *turned; /* MOST_PROBES x n: scratch */
 } lm;
 
 typedef struct probe {
@@ -109,16 +119,59 @@ static double length_of(double a, double b) {
   return most > 0 ? most * sqrt(1 + least / most * (least / most)) : 0;
 }
 
+/* Drops what belongs to one device. */
+static void leave_device(lm *o) {
+  if (o->factor)
+    o->factor->work_free(o->factor, &o->factor_work);
+  o->factor = NULL;
+  tn_free(&o->U);
+  tn_free(&o->Vt);
+  tn_free(&o->turned);
+}
+
+/* Takes the factorisations of the device that the pool runs on, if it has any. */
+static tn_status need_device(lm *o, size_t n, const tn_pool *pool) {
+  const tn_factor *factor = pool ? tn_device_factor(tn_pool_device(pool)) : NULL;
+  if (factor == o->factor)
+    return TN_OK;
+  leave_device(o);
+  if (!factor)
+    return TN_OK;
+  tn_status status = TN_NEW(n * n, &o->U);
+  if (status == TN_OK)
+    status = TN_NEW(n * n, &o->Vt);
+  if (status == TN_OK)
+    status = TN_NEW(MOST_PROBES * n, &o->turned);
+  if (status == TN_OK)
+    status = factor->work_new(factor, n, n, &o->factor_work);
+  if (status == TN_OK)
+    o->factor = factor;
+  else
+    leave_device(o);
+  return status;
+}
+
+/* As turn, by the matrices. */
+static void turn_by_matrix(const lm *o, size_t n, bool by_u, size_t count, double *x) {
+  pn_copy(count * n, x, o->turned);
+  cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, (blasint)n, (blasint)count, (blasint)n, 1,
+              by_u ? o->U : o->Vt, (blasint)n, o->turned, (blasint)n, 0, x, (blasint)n);
+}
+
 /* x[count x n] <- U^T x or V x, rows of x. */
 static tn_status turn(const lm *o, size_t n, bool by_u, size_t count, double *x) {
   lapack_int size = (lapack_int)n;
+  if (o->factor) {
+    turn_by_matrix(o, n, by_u, count, x);
+    return TN_OK;
+  }
   return lapack(LAPACKE_dormbr_work(LAPACK_COL_MAJOR, by_u ? 'Q' : 'P', 'L', by_u ? 'T' : 'N', size,
                                     (lapack_int)count, size, o->R, size, by_u ? o->tau_u : o->tau_v,
                                     x, size, o->work, (lapack_int)o->l_work),
                 "dormbr");
 }
 
-/* R (by rows, upper triangular) and Q^T r in z become U B V^T and U^T Q^T r. */
+/* R (by rows, upper triangular) and Q^T r in z become U B V^T and U^T Q^T r. On a device e = 0. */
 static tn_status decompose(lm *o, size_t n) {
   lapack_int size = (lapack_int)n;
   double none = 0;
@@ -128,6 +181,12 @@ static tn_status decompose(lm *o, size_t n) {
       o->R[i + j * n] = o->R[i * n + j];
       o->R[i * n + j] = 0;
     }
+  if (o->factor) {
+    memset(o->e, 0, n * sizeof *o->e);
+    TN_TRY(o->factor->svd(o->factor, o->factor_work, n, o->R, o->d, o->U, o->Vt));
+    o->s1 = o->d[0];
+    return turn(o, n, true, 1, o->z);
+  }
   TN_TRY(lapack(LAPACKE_dgebrd_work(LAPACK_COL_MAJOR, size, size, o->R, size, o->d, o->e, o->tau_u,
                                     o->tau_v, o->work, (lapack_int)o->l_work),
                 "dgebrd"));
@@ -447,8 +506,8 @@ static tn_status step(void *state, const pn_opt_context *context, pn_objective *
   making w = {.o = o, .f = f, .theta = theta, .report = report};
   bool go = false;
   size_t count = 0, taken = 0;
-  (void)context;
   TN_TRY(pn_objective_need(f, PN_SLOT_QR, "lm"));
+  TN_TRY(need_device(o, n, context->pool));
   if (o->n_rows != f->n_rows) {
     tn_free(&o->k);
     o->n_rows = 0;
@@ -499,6 +558,7 @@ static void done(void *state) {
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i)
     tn_free(arrays[i]);
   tn_free(&o->iwork);
+  leave_device(o);
 }
 
 static const pn_option options[] = {

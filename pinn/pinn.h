@@ -53,7 +53,13 @@ typedef struct pn_solve_options {
   uint64_t seed;
   double seconds;     /* 0: no limit */
   bool resume;
-  const char *device; /* "cpu"; NULL: the same */
+  tn_device *device;  /* borrowed; NULL: the CPU */
+  /* The processes that train together, all with the same options; borrowed. NULL: this one alone. The first one
+   * prints and writes. A failure that every rank returns with, such as a bad file, sets *all_failed (NULL: not
+   * asked); after any other one the caller must end the other ranks (tn_comm_abort), or they wait for it. */
+  tn_comm *comm;
+  bool *all_failed;
+  bool split_layers; /* ranks share the layers of networks, not the points (tn_exec_pipeline): for large models */
   FILE *terminal;     /* progress and banner; NULL: none */
   bool live;          /* somebody watches: a line at least each 2 s of silence, not only the recorded ones */
   double save_seconds; /* between two writes of result.h5; 0: 30 */

@@ -216,8 +216,7 @@ static tn_status put_choices(pn_run *run, pn_report *report) {
   cells c = {0};
   pn_text text = {0};
   const char *const *scales = NULL;
-  size_t n_scales = pn_training_scales(run->training, &scales),
-         threads = tn_pool_threads(run->pool);
+  size_t n_scales = pn_training_scales(run->training, &scales);
   pn_report_section(report, "How it was solved");
   for (size_t i = 0; i < run->model->n_nets; ++i) {
     pn_put_network(&text, run->model, &run->model->nets[i]);
@@ -235,7 +234,7 @@ static tn_status put_choices(pn_run *run, pn_report *report) {
     pn_put(&text, run->checked);
     add_pair(&c, "checked", &text);
   }
-  pn_putf(&text, "cpu (%s), %zu thread%s", tn_isa(), threads, threads == 1 ? "" : "s");
+  pn_put_machine(&text, run);
   add_pair(&c, "ran on", &text);
   pn_put_precision(&text, run);
   add_pair(&c, "precision", &text);

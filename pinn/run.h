@@ -10,9 +10,11 @@ typedef struct pn_run {
   pn_problem *problem;
   pn_model *model;
   tn_pool *pool;
+  pn_ranks ranks;
+  FILE *terminal; /* of the first rank; NULL: nothing is printed */
   pn_training *training;
-  char *folder;    /* of the results; owned */
-  int lock;        /* the descriptor that keeps other runs out of it; -1: none */
+  char *folder;    /* of the results; owned; on all ranks */
+  int lock;        /* the descriptor that keeps other runs out of it, of the first rank; -1: none */
   char sha256[65]; /* of the problem file's text */
   uint64_t seed;
   double limit;   /* seconds of training; 0: none */

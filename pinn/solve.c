@@ -8,6 +8,11 @@
  * ends, every 30 s and when a signal asks for an end; whatever happens, the folder holds the last
  * good state. Two runs never write to one folder: the standard name is the next free one, and a
  * folder that holds a result is refused unless it is to be continued.
+ *
+ * Ranks. All of them load, check and train; the first one finds the folder, locks it, prints and
+ * writes. Each part of the set-up that can fail on one rank ends in an agreement, so that a mistake
+ * in the file ends all of them with one message. When training is over the first rank goes on
+ * alone, with executors that have no ranks, and the others wait for its last word.
  */
 #include <math.h>
 #include <signal.h>
@@ -55,7 +60,7 @@ static int on_poll(void *context) {
 
 static tn_status on_progress(void *context, const pn_progress *progress) {
   pn_run *run = context;
-  return pn_banner_progress(run, progress, run->options->terminal);
+  return pn_banner_progress(run, progress, run->terminal);
 }
 
 static tn_status on_checkpoint(void *context, pn_training *training, bool stage_end) {
@@ -181,18 +186,23 @@ static tn_status check(pn_run *run) {
 
 static tn_status set_up(pn_run *run) {
   const pn_solve_options *o = run->options;
-  tn_dtype dtype = TN_F64;
-  TN_TRY(refuse_used(o));
-  if (o->device != NULL && strcmp(o->device, "cpu") != 0)
-    return TN_FAIL(TN_EENV, "this build has no device `%s`; it runs on the CPU only", o->device);
+  if (pn_ranks_lead(&run->ranks))
+    TN_TRY(refuse_used(o));
   TN_TRY(tn_check_float_environment());
   TN_TRY(pn_problem_load(o->path, o->n_overrides, o->overrides, &run->problem));
   pn_sha256_text(run->problem->source.text, run->problem->source.length, run->sha256);
   run->seed = o->seed_given ? o->seed : run->problem->seed;
   run->limit = o->seconds > 0 ? o->seconds : run->problem->seconds;
+  return check(run);
+}
+
+static tn_status make_model(pn_run *run, size_t threads) {
+  tn_dtype dtype = TN_F64;
   TN_TRY(pn_problem_dtype(run->problem, &dtype));
-  TN_TRY(check(run));
-  TN_TRY(tn_pool_new(o->threads, &run->pool));
+  TN_TRY(tn_pool_new(threads, &run->pool));
+  tn_pool_ranks(run->pool, run->options->comm);
+  tn_pool_split(run->pool, run->options->split_layers ? TN_SPLIT_LAYERS : TN_SPLIT_POINTS);
+  tn_pool_use(run->pool, run->options->device);
   return pn_model_new(run->problem, dtype, &run->model);
 }
 
@@ -205,6 +215,7 @@ static tn_status make_training(pn_run *run) {
       .progress = on_progress,
       .checkpoint = on_checkpoint,
       .stop = on_poll,
+      .ranks = &run->ranks,
   };
   return pn_training_new(run->model, run->pool, &options, &run->training);
 }
@@ -221,7 +232,6 @@ static bool same_overrides(const pn_saved *saved, const pn_problem *problem) {
 
 /* Opens the saved run before the training is made: its seed may differ from the file's. */
 static tn_status open_saved(pn_run *run, pn_saved **saved) {
-  TN_TRY(find_resumed(run));
   TN_TRY(pn_saved_open(run->folder, saved));
   const pn_saved *s = *saved;
   if (strcmp(s->sha256, run->sha256) != 0) {
@@ -247,18 +257,62 @@ static tn_status restore(pn_run *run, pn_saved *saved) {
   return TN_OK;
 }
 
+/* Ranks that were given different files or options would wait for each other in different places. */
+static tn_status same_input(pn_run *run) {
+  const pn_problem *p = run->problem;
+  const double seconds[2] = {run->limit, run->options->save_seconds};
+  const pn_solve_options *o = run->options;
+  const uint64_t rest[4] = {run->seed, o->resume, o->split_layers, o->device != NULL};
+  uint64_t digest = pn_digest(PN_DIGEST, sizeof run->sha256, run->sha256);
+  for (size_t i = 0; i < p->n_overrides; ++i)
+    digest = pn_digest(digest, strlen(p->overrides[i]) + 1, p->overrides[i]);
+  digest = pn_digest(digest, sizeof seconds, seconds);
+  digest = pn_digest(digest, sizeof rest, rest);
+  digest = pn_digest(digest, strlen(pn_version()), pn_version());
+  return pn_ranks_same(&run->ranks,
+                       "problem file, --set, --seed, --seconds, --resume, --split, --device, "
+                       "PINN_SAVE_SECONDS and version",
+                       digest);
+}
+
+/* What can be refused before anything is computed. */
+static tn_status read_input(pn_run *run, pn_saved **saved) {
+  size_t threads = run->options->threads;
+  tn_status status = set_up(run);
+  if (status == TN_OK && run->options->resume && pn_ranks_lead(&run->ranks))
+    status = find_resumed(run);
+  TN_TRY(pn_ranks_agree(&run->ranks, "reading the input", status));
+  TN_TRY(same_input(run));
+  if (run->options->resume) {
+    TN_TRY(pn_ranks_text(&run->ranks, "folder", &run->folder));
+    TN_TRY(pn_ranks_agree(&run->ranks, "reading the saved run", open_saved(run, saved)));
+  }
+  TN_TRY(pn_ranks_threads(&run->ranks, &threads));
+  return pn_ranks_agree(&run->ranks, "making the model", make_model(run, threads));
+}
+
+/* The folder of a fresh run comes last: a mistake leaves nothing behind. */
+static tn_status open_folder(pn_run *run) {
+  tn_status status = TN_OK;
+  if (run->options->resume)
+    return TN_OK;
+  if (pn_ranks_lead(&run->ranks))
+    status = make_fresh(run);
+  TN_TRY(pn_ranks_agree(&run->ranks, "making the folder", status));
+  return pn_ranks_text(&run->ranks, "folder", &run->folder);
+}
+
 static tn_status prepare(pn_run *run) {
   pn_saved *saved = NULL;
-  TN_TRY(set_up(run));
-  tn_status status = run->options->resume ? open_saved(run, &saved) : TN_OK;
+  tn_status status = read_input(run, &saved);
   if (status == TN_OK)
     status = make_training(run);
   if (status == TN_OK && saved != NULL)
-    status = restore(run, saved);
+    status = pn_ranks_agree(&run->ranks, "restoring the saved run", restore(run, saved));
+  if (status == TN_OK)
+    status = pn_training_same(run->training, "before the first step");
   pn_saved_free(&saved);
-  if (status == TN_OK && !run->options->resume)
-    status = make_fresh(run);
-  return status;
+  return status == TN_OK ? open_folder(run) : status;
 }
 
 /* ---- The run ------------------------------------------------------------------------------------
@@ -289,16 +343,30 @@ static void ask_floor(pn_run *run) {
   run->floor = o->floor(o->floor_context, run->folder, p->low, p->pure, p->products);
 }
 
-static tn_status write_all(pn_run *run, double started) {
+static tn_status write_alone(pn_run *run, double started) {
   pn_outcome outcome = pn_training_result(run->training)->outcome;
   bool finished = run->failure == NULL && outcome != PN_INTERRUPTED && outcome != PN_TERMINATED;
+  tn_pool_ranks(run->pool, NULL);
   TN_TRY(pn_result_write(run, finished));
   ask_floor(run);
   run->seconds = pn_clock() - started;
   TN_TRY(pn_summary_write(run));
   TN_TRY(pn_report_page(run));
   run->seconds = pn_clock() - started;
-  return pn_banner_end(run, run->options->terminal);
+  return pn_banner_end(run, run->terminal);
+}
+
+enum { LAST_WORDS = 600 }; /* s that fields, audit and report may take the first rank */
+
+/* Ends all ranks together: mpirun takes one that leaves early for lost. */
+static tn_status write_all(pn_run *run, double started) {
+  tn_status status = TN_OK;
+  TN_TRY(pn_training_same(run->training, "at the end"));
+  if (run->ranks.comm)
+    status = tn_comm_limit(run->ranks.comm, LAST_WORDS);
+  if (status == TN_OK && pn_ranks_lead(&run->ranks))
+    status = write_alone(run, started);
+  return pn_ranks_agree(&run->ranks, "writing the results", status);
 }
 
 static void tear_down(pn_run *run) {
@@ -316,11 +384,13 @@ static void tear_down(pn_run *run) {
 
 tn_status pn_solve(const pn_solve_options *options, pn_outcome *outcome) {
   double started = pn_clock();
-  pn_run run = {.options = options, .lock = -1, .floor = NAN};
+  pn_run run = {
+      .options = options, .lock = -1, .floor = NAN, .ranks = {.comm = options->comm}};
   *outcome = PN_NOT_CONVERGED;
+  run.terminal = pn_ranks_lead(&run.ranks) ? options->terminal : NULL;
   tn_status status = prepare(&run);
   if (status == TN_OK)
-    status = pn_banner_start(&run, options->terminal);
+    status = pn_banner_start(&run, run.terminal);
   if (status == TN_OK) {
     run.printed = pn_clock();
     status = train(&run);
@@ -332,7 +402,10 @@ tn_status pn_solve(const pn_solve_options *options, pn_outcome *outcome) {
   if (status == TN_OK && run.failure != NULL) {
     *outcome = PN_NONFINITE;
     status = TN_FAIL(TN_ENONFINITE, "%s", run.failure);
+    run.ranks.known = true;
   }
+  if (options->all_failed)
+    *options->all_failed = status != TN_OK && (run.ranks.known || options->comm == NULL);
   tear_down(&run);
   return status;
 }

@@ -29,6 +29,7 @@
 
 #include "pinn/files.h"
 #include "pinn/json.h"
+#include "tensor/factor.h"
 
 /* run->warnings is one text; each of its warnings starts a line with this word. */
 static tn_status put_warnings(pn_json *json, const pn_run *run) {
@@ -142,8 +143,8 @@ static void put_precision(pn_json *json, const pn_run *run) {
 static void put_environment(pn_json *json, const pn_run *run) {
   pn_json_number(json, "peak_mib", pn_peak_mib());
   pn_json_integer(json, "threads", (int64_t)tn_pool_threads(run->pool));
-  pn_json_integer(json, "ranks", 1);
-  pn_json_string(json, "device", "cpu");
+  pn_json_integer(json, "ranks", (int64_t)pn_ranks_size(&run->ranks));
+  pn_json_string(json, "device", tn_device_name(run->options->device));
   pn_json_string(json, "isa", tn_isa());
   pn_json_string(json, "blas", pn_blas_name());
   put_precision(json, run);

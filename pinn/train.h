@@ -10,6 +10,7 @@
 #include "pinn/metrics.h"
 #include "pinn/objective.h"
 #include "pinn/pinn.h"
+#include "pinn/ranks.h"
 
 /* ---- Plan (plan.c) --------------------------------------------------------------------------- */
 
@@ -70,9 +71,11 @@ typedef struct pn_train_options {
   double checkpoint_seconds; /* 0: 30 */
   void *context;             /* handed to the three calls below, each of which may be NULL */
   tn_status (*progress)(void *context, const pn_progress *progress);
-  /* At stage ends, every checkpoint_seconds, and before a stop. The training can be visited. */
+  /* At stage ends, every checkpoint_seconds, and before a stop. The training can be visited. Only the first rank is
+   * asked; the others wait for it. */
   tn_status (*checkpoint)(void *context, pn_training *training, bool stage_end);
   int (*stop)(void *context); /* polled between steps: a signal number, or 0 */
+  pn_ranks *ranks;            /* that train together, those of the pool; borrowed. NULL: one process */
 } pn_train_options;
 
 enum { PN_SCALE_EVENTS = 64 };
@@ -118,6 +121,10 @@ void pn_training_free(pn_training **training);
 /* TN_ENONFINITE: explained in the error text, theta is that of the last good step. A stop by
  * signal is TN_OK with outcome PN_INTERRUPTED or PN_TERMINATED. */
 tn_status pn_training_run(pn_training *training) TN_MUST_USE;
+
+/* Compares the whole state, but for what clocks told, with that of the other ranks: TN_ESTATE on all of them, with
+ * their digests, if it differs anywhere. `when`: "before a save". */
+tn_status pn_training_same(pn_training *training, const char *when) TN_MUST_USE;
 
 /* All that changes: theta, optimizer, stage, step, points, weights, scales, history. */
 tn_status pn_training_visit(pn_training *training, pn_state_visitor *visitor) TN_MUST_USE;

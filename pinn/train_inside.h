@@ -45,6 +45,7 @@ struct pn_training {
   double stage_seconds;
   double clock;        /* when `seconds` was last brought up to date */
   double saved, shown; /* `seconds` at the last checkpoint and the last progress call */
+  size_t look_at;      /* step of the stage before which the ranks next tell each other what they see */
   double step_seconds;
   double *relative; /* [n_terms] scratch of progress calls */
   double *error;    /* [n_unknowns] likewise: the last errors measured */

@@ -9,6 +9,11 @@
  * Records are made every 100 steps of a first-order method, every 5 of one whose steps are few and
  * long, and every 50 of the others: the loss at theta by an evaluation of its own, and the errors
  * against exact solutions, which may end the run early.
+ *
+ * Ranks take the same steps on the same numbers. What one of them alone can see, a signal or the
+ * time, is told in one small message to all: a signal counts wherever it came, of time the first
+ * rank's clock. It also says after how many steps to look again, so that fast steps are not held up:
+ * about every 50 ms. Before each save the ranks compare digests of their states.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +23,8 @@
 
 enum { RECORD_FIRST_ORDER = 100, RECORD_NEWTON = 50, RECORD_COSTLY = 5 };
 static const double silence = 2; /* s without a record after which a sign of life is given */
+static const double look_every = 0.05; /* s between two messages of ranks about signals and time */
+enum { MOST_BETWEEN_LOOKS = 1000 };
 
 static const pn_plan_stage *present(const pn_training *t) { return &t->plan.stages[t->stage]; }
 
@@ -83,10 +90,15 @@ static tn_status report(pn_training *t, double loss, bool recorded, bool stage_e
 }
 
 static tn_status save(pn_training *t, bool stage_end) {
+  pn_ranks *ranks = t->options.ranks;
+  tn_status status = TN_OK;
   pn_low_sum(t);
   t->saved = t->result.seconds = t->seconds;
   t->result.steps = t->step;
-  return t->options.checkpoint ? t->options.checkpoint(t->options.context, t, stage_end) : TN_OK;
+  TN_TRY(pn_training_same(t, "before a save"));
+  if (t->options.checkpoint && pn_ranks_lead(ranks))
+    status = t->options.checkpoint(t->options.context, t, stage_end);
+  return pn_ranks_agree(ranks, "saving the run", status);
 }
 
 /* ---- Not finite ------------------------------------------------------------------------------ */
@@ -188,33 +200,86 @@ static bool stalled(pn_training *t, double loss) {
   return no_better;
 }
 
+/* ---- Signals and time ------------------------------------------------------------------------ */
+
+typedef enum time_says { GO_ON, SAVE_NOW, STAGE_IS_OVER, RUN_IS_OVER } time_says;
+
+typedef struct sight { /* what a rank tells the others */
+  int32_t signal;      /* a number, or 0 */
+  int32_t time;        /* time_says; that of the first rank counts, as the next one */
+  uint64_t steps;      /* until the next look */
+} sight;
+
+static time_says look_at_limits(const pn_training *t) {
+  const pn_stage *stage = &present(t)->stage;
+  if (t->options.seconds > 0 && t->seconds >= t->options.seconds)
+    return RUN_IS_OVER;
+  if (stage->seconds > 0 && t->stage_seconds >= stage->seconds)
+    return STAGE_IS_OVER;
+  return t->seconds - t->saved >= t->options.checkpoint_seconds ? SAVE_NOW : GO_ON;
+}
+
+static uint64_t steps_to_next_look(const pn_training *t) {
+  double each = t->stage_step ? t->stage_seconds / (double)t->stage_step : t->step_seconds;
+  double steps = fmin(look_every, t->options.checkpoint_seconds) / each;
+  return steps >= MOST_BETWEEN_LOOKS ? MOST_BETWEEN_LOOKS : steps >= 1 ? (uint64_t)steps : 1;
+}
+
+/* From the sight of this rank to that of all. */
+static tn_status tell_ranks(pn_training *t, sight *s) {
+  pn_ranks *ranks = t->options.ranks;
+  const size_t n = pn_ranks_size(ranks);
+  size_t *bytes = NULL;
+  sight *all = NULL;
+  int32_t signal_number = 0;
+  TN_TRY(TN_NEW(n, &bytes));
+  tn_status status = TN_NEW(n, &all);
+  for (size_t r = 0; r < n; ++r)
+    bytes[r] = sizeof *s;
+  if (status == TN_OK)
+    status = tn_comm_gather(ranks->comm, "signals and time", bytes, s, all);
+  for (size_t r = 0; status == TN_OK && r < n; ++r)
+    signal_number = all[r].signal > signal_number ? all[r].signal : signal_number;
+  if (status == TN_OK)
+    *s = all[0];
+  s->signal = signal_number;
+  tn_free(&all);
+  tn_free(&bytes);
+  return status;
+}
+
 /* Signals and limits of time; *stop with the outcome or reason set. */
 static tn_status look_outside(pn_training *t, bool *stop) {
-  const pn_stage *stage = &present(t)->stage;
   char text[96];
-  int signal_number = t->options.stop ? t->options.stop(t->options.context) : 0;
+  *stop = false;
+  if (t->stage_step < t->look_at)
+    return TN_OK;
   look_at_clock(t);
+  sight s = {t->options.stop ? t->options.stop(t->options.context) : 0, look_at_limits(t), 1};
+  if (pn_ranks_size(t->options.ranks) > 1) {
+    s.steps = steps_to_next_look(t);
+    TN_TRY(tell_ranks(t, &s));
+  }
+  t->look_at = t->stage_step + (size_t)s.steps;
+  if (!s.signal && s.time == GO_ON)
+    return TN_OK;
+  if (!s.signal && s.time == SAVE_NOW)
+    return save(t, false);
   *stop = true;
-  if (signal_number) {
-    t->result.outcome = signal_number == 15 ? PN_TERMINATED : PN_INTERRUPTED;
+  if (s.signal) {
+    t->result.outcome = s.signal == 15 ? PN_TERMINATED : PN_INTERRUPTED;
     end_with(t, "stopped by a signal");
     return save(t, false);
   }
-  if (t->options.seconds > 0 && t->seconds >= t->options.seconds) {
+  if (s.time == RUN_IS_OVER)
     snprintf(text, sizeof text, "time limit of the run, %g s", t->options.seconds);
-    end_with(t, text);
-    return TN_OK;
-  }
-  if (stage->seconds > 0 && t->stage_seconds >= stage->seconds) {
-    snprintf(text, sizeof text, "time limit of the stage, %g s", stage->seconds);
-    end_with(t, text);
-    return TN_OK;
-  }
-  *stop = false;
-  if (t->seconds - t->saved >= t->options.checkpoint_seconds)
-    TN_TRY(save(t, false));
+  else
+    snprintf(text, sizeof text, "time limit of the stage, %g s", present(t)->stage.seconds);
+  end_with(t, text);
   return TN_OK;
 }
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 /* New points before this step, if it is time. */
 static tn_status prepare_points(pn_training *t) {
@@ -290,6 +355,7 @@ static tn_status run_stage(pn_training *t, bool *last) {
   const pn_plan_stage *stage = present(t);
   bool done = false, stop = false, accepted = false;
   TN_TRY(t->opt ? reopen_stage(t) : open_stage(t));
+  t->look_at = 0;
   look_at_clock(t);
   while (!done && t->stage_step < stage->stage.steps) {
     TN_TRY(look_outside(t, &stop));

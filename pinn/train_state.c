@@ -2,7 +2,8 @@
  *
  * What a visitor sees is enough to continue with the same bits: theta, the optimizer, where in the
  * plan, the points (refined ones cannot be drawn again), weights and scales, and the history so
- * that curves go on.
+ * that curves go on. A visitor of its own makes a digest of all that but the times, which tells
+ * whether the ranks of a run still agree.
  */
 #include <math.h>
 #include <stdio.h>
@@ -170,4 +171,30 @@ tn_status pn_training_visit(pn_training *t, pn_state_visitor *v) {
     TN_TRY(visit_optimizer(t->opt, v));
   TN_TRY(pn_low_visit(t, v, open));
   return v->restores ? pn_training_apply(t) : TN_OK;
+}
+
+/* ---- Digest ---------------------------------------------------------------------------------- */
+
+static tn_status digest_doubles(pn_state_visitor *v, const char *name, size_t n, double *data) {
+  static const char clock[] = "seconds"; /* each rank has its own */
+  uint64_t *digest = v->context;
+  const size_t length = strlen(name), tail = sizeof clock - 1;
+  if (length < tail || strcmp(name + length - tail, clock) != 0)
+    *digest = pn_digest(*digest, n * sizeof *data, data);
+  return TN_OK;
+}
+
+static tn_status digest_number(pn_state_visitor *v, const char *name, double *x) {
+  return digest_doubles(v, name, 1, x);
+}
+
+tn_status pn_training_same(pn_training *t, const char *when) {
+  uint64_t digest = PN_DIGEST;
+  pn_state_visitor visitor = {&digest, false, digest_doubles, digest_number};
+  char what[96];
+  if (pn_ranks_size(t->options.ranks) == 1)
+    return TN_OK;
+  TN_TRY(pn_training_visit(t, &visitor));
+  snprintf(what, sizeof what, "weights, optimizer and points %s, step %zu", when, t->step);
+  return pn_ranks_same(t->options.ranks, what, digest);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pinn/banner.h"
+#include "tensor/factor.h"
 
 const char *pn_brief(double x, char text[24]) {
   if (!isfinite(x)) {
@@ -48,6 +49,17 @@ const char *pn_grouped(size_t n, char text[32]) {
   }
   text[at] = '\0';
   return text;
+}
+
+void pn_put_machine(pn_text *text, const pn_run *run) {
+  tn_device *device = run->options->device;
+  char words[80];
+  if (device)
+    pn_putf(text, "%s (%s), ", tn_device_name(device), tn_device_text(device));
+  pn_putf(text, "cpu (%s), %s", tn_isa(),
+          pn_ranks_words(run->ranks.comm, tn_pool_threads(run->pool), words));
+  if (run->ranks.comm && run->options->split_layers)
+    pn_putf(text, ", layers divided");
 }
 
 void pn_put_place(pn_text *text, const pn_problem *problem, const double *point) {

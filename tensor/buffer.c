@@ -1,11 +1,14 @@
 /* buffer.c: refcounted arrays and views of them. A view holds its parent; counts are atomic, because
- * executors in several threads may share a buffer. Host memory only here: map and unmap mark intent. */
+ * executors in several threads may share a buffer. Host memory only here: map and unmap mark intent. A map for
+ * writing counts in the buffer at the root, which owns the storage, so that a device knows when its copy of it, or
+ * of any view, is out of date; another view of the same storage counts as well, which costs one copy too many. */
 #include "tensor/tensor.h"
 
 #include <stdatomic.h>
 
 struct tn_buffer {
   atomic_size_t count;
+  _Atomic uint64_t version; /* maps for writing; of a buffer without a parent */
   tn_dtype dtype;
   size_t rank, extent[TN_MAX_RANK];
   tn_buffer *parent; /* of a view */
@@ -81,9 +84,22 @@ size_t tn_buffer_count(const tn_buffer *buffer) {
   return count;
 }
 
+static const tn_buffer *root_of(const tn_buffer *buffer) {
+  while (buffer->parent) buffer = buffer->parent;
+  return buffer;
+}
+
 void *tn_map(tn_buffer *buffer, tn_access access) {
-  (void)access;
+  if (access & TN_WRITE) {
+    tn_buffer *root = (tn_buffer *)(uintptr_t)root_of(buffer); /* as little const as `buffer` */
+    atomic_fetch_add(&root->version, 1);
+  }
   return buffer->data;
+}
+
+uint64_t tn_buffer_version(const tn_buffer *buffer) {
+  tn_buffer *root = (tn_buffer *)(uintptr_t)root_of(buffer); /* atomic_load of gcc wants it so */
+  return atomic_load(&root->version);
 }
 
 void tn_unmap(tn_buffer *buffer) { (void)buffer; }

@@ -9,6 +9,7 @@
  * tanh(1/0), is: it is where the digits were lost. Memory: all values at once, 1 byte more an element.
  */
 #include "tensor/cache.h"
+#include "tensor/exec.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -204,7 +205,7 @@ tn_status tn_recorded_debug(tn_graph *graph, const tn_recorded *step) {
   if (status == TN_OK)
     tn_recorded_equals(&all, entry->program, &axes, &differs); /* pairs the axes */
   if (status == TN_OK)
-    status = tn_exec_new(entry->program, graph->runtime->pool, &entry->exec);
+    status = tn_exec_host(entry->program, graph->runtime->pool, &entry->exec);
   if (status == TN_OK)
     status = tn_recorded_bind(entry, &all, &axes);
   if (status == TN_OK)

@@ -4,9 +4,12 @@
  *     G = the largest power of two <= min(64, groups, 32 MiB / 8 P), at least 1, P trainable scalars,
  * contiguous, sizes differing by at most one group: never by threads, cache or instruction set. Each sum over
  * points keeps one partial sum a slot, and the partial sums meet in a binary tree by index. So neither threads
- * nor the kind of executor change a bit.
+ * nor ranks nor the kind of executor change a bit.
+ *
+ * With a device (backend.h) binding, extents, checks and results are here as well, storage and work are the
+ * device's. The numbers of leaves without points are filled in for it as for the host's executors.
  */
-#include "tensor/exec.h"
+#include "tensor/backend.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,47 +101,97 @@ static tn_status make_common(tn_exec *exec) {
   return tn_new(workers, exec->scratch_part, &exec->scratch);
 }
 
-typedef enum kind { STREAMED, WHOLE, KEEPING, STRICT } kind;
+/* exec->device is set when the device has made its part, so that what failed is not freed by it. */
+static tn_status device_new(tn_exec *exec, tn_device *device) {
+  const tn_backend *backend = device->backend;
+  TN_TRY(tn_plan_new(exec->program, &exec->plan));
+  if (exec->comm && backend->join) TN_TRY(backend->join(device, exec->comm));
+  TN_TRY(backend->exec_new(device, exec, &exec->device_state));
+  exec->device = device;
+  return TN_OK;
+}
 
-static tn_status exec_new(const tn_program *program, tn_pool *pool, kind which, tn_exec **out) {
+typedef enum kind { STREAMED, WHOLE, KEEPING, STRICT, DEVICE, PIPELINE } kind;
+
+/* The executor of the host that TN_EXECUTOR asks for; the program and its tests are run on each. */
+static kind kind_of_host(void) {
+  const char *wish = getenv("TN_EXECUTOR");
+  return !wish                            ? STREAMED
+         : strcmp(wish, "reference") == 0 ? WHOLE
+         : strcmp(wish, "strict") == 0    ? STRICT
+                                          : STREAMED;
+}
+
+static tn_status make(tn_exec *exec, kind which, tn_comm *comm, tn_device *device) {
+  TN_TRY(make_common(exec));
+  switch (which) {
+  case DEVICE: TN_TRY(device_new(exec, device)); break;
+  case STREAMED: TN_TRY(tn_stream_new(exec)); break;
+  case PIPELINE: return tn_pipeline_new(exec, comm); /* its ranks share layers, not slots */
+  default: TN_TRY(tn_whole_new(exec, which != WHOLE));
+  }
+  if (which == STRICT) TN_TRY(tn_strict_new(exec));
+  return exec->comm ? tn_ranks_new(exec) : TN_OK;
+}
+
+static tn_status exec_new(const tn_program *program, tn_pool *pool, tn_comm *comm, tn_device *device,
+                          kind which, tn_exec **out) {
   tn_exec *exec = NULL;
   *out = NULL;
   TN_TRY(TN_NEW(1, &exec));
   exec->program = program;
   exec->pool = pool;
-  tn_status status = make_common(exec);
-  if (status == TN_OK)
-    status = which == STREAMED ? tn_stream_new(exec) : tn_whole_new(exec, which != WHOLE);
-  if (status == TN_OK && which == STRICT) status = tn_strict_new(exec);
+  exec->comm = which != PIPELINE && tn_comm_size(comm) > 1 ? comm : NULL;
+  tn_status status = make(exec, which, comm, device);
   if (status != TN_OK) tn_exec_free(&exec);
   *out = exec;
   return status;
 }
 
 tn_status tn_exec_new(const tn_program *program, tn_pool *pool, tn_exec **out) {
-  const char *wish = getenv("TN_EXECUTOR");
-  kind which = !wish                            ? STREAMED
-               : strcmp(wish, "reference") == 0 ? WHOLE
-               : strcmp(wish, "strict") == 0    ? STRICT
-                                                : STREAMED;
-  return exec_new(program, pool, which, out);
+  tn_device *device = tn_pool_device(pool);
+  tn_comm *comm = tn_pool_comm(pool);
+  if (tn_pool_split_of(pool) == TN_SPLIT_LAYERS && tn_comm_size(comm) > 1) {
+    *out = NULL;
+    if (device)
+      return TN_FAIL(TN_EUNSUPPORTED, "layers are split over ranks on the CPU alone, not on the device `%s`; ranks "
+                     "that split points run there", tn_device_name(device));
+    return tn_exec_pipeline(program, comm, out);
+  }
+  return exec_new(program, pool, comm, device, device ? DEVICE : kind_of_host(), out);
+}
+
+tn_status tn_exec_pipeline(const tn_program *program, tn_comm *comm, tn_exec **out) {
+  return exec_new(program, NULL, comm, NULL, PIPELINE, out);
+}
+
+tn_status tn_exec_alone(const tn_program *program, const tn_pool *pool, tn_exec **out) {
+  tn_device *device = tn_pool_device(pool);
+  return exec_new(program, NULL, NULL, device, device ? DEVICE : kind_of_host(), out);
+}
+
+tn_status tn_exec_host(const tn_program *program, tn_pool *pool, tn_exec **out) {
+  return exec_new(program, pool, NULL, NULL, kind_of_host(), out);
 }
 
 tn_status tn_exec_reference(const tn_program *program, tn_pool *pool, tn_exec **out) {
-  return exec_new(program, pool, WHOLE, out);
+  return exec_new(program, pool, tn_pool_comm(pool), NULL, WHOLE, out);
 }
 
 tn_status tn_exec_keeping_all(const tn_program *program, tn_pool *pool, tn_exec **out) {
-  return exec_new(program, pool, KEEPING, out);
+  return exec_new(program, pool, NULL, NULL, KEEPING, out);
 }
 
 tn_status tn_exec_strict(const tn_program *program, tn_pool *pool, tn_exec **out) {
-  return exec_new(program, pool, STRICT, out);
+  return exec_new(program, pool, tn_pool_comm(pool), NULL, STRICT, out);
 }
 
 void tn_exec_free(tn_exec **pointer) {
   if (!pointer || !*pointer) return;
   tn_exec *exec = *pointer;
+  if (exec->device) exec->device->backend->exec_free(exec, exec->device_state);
+  tn_ranks_free(exec);
+  tn_plan_free(&exec->plan);
   for (size_t i = 0; exec->bound && i < exec->program->n_nodes; ++i) tn_buffer_release(&exec->bound[i]);
   for (size_t i = 0; exec->repeat && i < exec->program->n_nodes; ++i) tn_free(&exec->repeat[i]);
   for (size_t i = 0; exec->output && i < exec->program->n_outputs; ++i)
@@ -146,6 +199,7 @@ void tn_exec_free(tn_exec **pointer) {
   tn_whole_free(exec);
   tn_strict_free(exec);
   tn_stream_free(exec);
+  tn_pipeline_free(exec);
   tn_free(&exec->bound);
   tn_free(&exec->number);
   tn_free(&exec->partial);
@@ -193,7 +247,7 @@ tn_status tn_exec_bind(tn_exec *exec, tn_value leaf, tn_buffer *buffer) {
   exec->bound[i] = buffer;
   if (!p->layout[p->port[i]].axis && !tn_is_narrow(node->dtype)) /* used in place */
     exec->data[p->port[i]] = tn_map(buffer, TN_READ);
-  return TN_OK;
+  return exec->device ? exec->device->backend->bound(exec, exec->device_state, i) : TN_OK;
 }
 
 tn_status tn_exec_set(tn_exec *exec, tn_value scalar, double value) {
@@ -248,7 +302,11 @@ static tn_status find_extents(tn_exec *exec) {
   if (same && exec->ready) return TN_OK;
   exec->ready = false; /* until all is there: a run may be tried again after an error */
   exec->point_bytes = 0;
-  TN_TRY(exec->streamed ? tn_stream_extents(exec) : tn_whole_extents(exec));
+  tn_status status = exec->device     ? exec->device->backend->extents(exec, exec->device_state)
+                     : exec->streamed ? tn_stream_extents(exec)
+                     : exec->pipeline ? tn_pipeline_extents(exec)
+                                      : tn_whole_extents(exec);
+  TN_TRY(tn_comm_agree(exec->comm, "storage for points", status)); /* all have it, or none goes on */
   exec->ready = true;
   return TN_OK;
 }
@@ -296,33 +354,51 @@ void tn_clear_partial(const tn_frame *frame, size_t i) {
   memset(tn_partial(frame, i), 0, frame->exec->partial_bytes[i]);
 }
 
-/* Slots meet in a binary tree by index; pairs of an outer product without points come last, then the rounding. */
-void tn_combine_slots(tn_exec *exec, size_t i, size_t slots) {
+void tn_add_slots(tn_exec *exec, size_t i, size_t a, size_t b) {
+  char *partial = exec->partial[i];
+  tn_kernels_of(exec->program->nodes[i]->dtype)
+      ->add_to(exec->program->layout[exec->program->port[i]].width, partial + a * exec->partial_bytes[i],
+               partial + b * exec->partial_bytes[i]);
+}
+
+/* Pairs of an outer product without points come last, then the rounding. */
+void tn_end_sum(tn_exec *exec, size_t i) {
   const tn_program *p = exec->program;
   const tn_node *node = p->nodes[i];
-  const tn_kernels *kernels = tn_kernels_of(node->dtype);
-  size_t width = p->layout[p->port[i]].width;
-  char *partial = exec->partial[i];
-  for (size_t stride = 1; stride < slots; stride *= 2)
-    for (size_t s = 0; s + stride < slots; s += 2 * stride)
-      kernels->add_to(width, partial + s * exec->partial_bytes[i],
-                      partial + (s + stride) * exec->partial_bytes[i]);
-  memcpy(exec->data[p->port[i]], partial, width * kernels->size);
+  memcpy(exec->data[p->port[i]], exec->partial[i],
+         p->layout[p->port[i]].width * tn_kernels_of(node->dtype)->size);
   tn_frame frame = {.exec = exec, .data = exec->data, .slot = SIZE_MAX, .scratch = exec->scratch};
   if (node->op->id == TN_OP_jet_outer) tn_run_outer(&frame, i, 0, 0);
   else if (tn_node_rounds(node)) tn_round_outputs(&frame, i, 0, 1);
+}
+
+void tn_combine_slots(tn_exec *exec, size_t i, size_t slots) {
+  for (size_t stride = 1; stride < slots; stride *= 2)
+    for (size_t s = 0; s + stride < slots; s += 2 * stride) tn_add_slots(exec, i, s, s + stride);
+  tn_end_sum(exec, i);
+}
+
+/* All ranks have copies of their leaves, or none has. */
+static tn_status begin_strict(tn_exec *exec) {
+  tn_status own = tn_strict_begin(exec), all = tn_comm_agree(exec->comm, "copies of leaves", own);
+  return own == TN_OK && all != TN_OK ? tn_strict_end(exec, all) : all;
 }
 
 tn_status tn_exec_run(tn_exec *exec) {
   exec->ran = false;
   TN_TRY(tn_check_float_environment()); /* twenty operations; the pool has checked its own threads */
   TN_TRY(find_extents(exec));
-  if (exec->strict) TN_TRY(tn_strict_begin(exec));
+  if (exec->strict) TN_TRY(begin_strict(exec));
   fill_fixed_leaves(exec);
+  tn_ranks_begin(exec);
   exec->failed = TN_OK;
-  tn_status status = exec->streamed ? tn_stream_run(exec) : tn_whole_run(exec);
+  tn_status status = exec->device     ? exec->device->backend->run(exec, exec->device_state)
+                     : exec->streamed ? tn_stream_run(exec)
+                     : exec->pipeline ? tn_pipeline_run(exec)
+                                      : tn_whole_run(exec);
   if (status == TN_OK) status = exec->failed;
-  if (exec->strict) status = tn_strict_end(exec, status);
+  status = tn_ranks_end(exec, status);
+  if (exec->strict) status = tn_comm_agree(exec->comm, "copies of outputs", tn_strict_end(exec, status));
   exec->ran = status == TN_OK;
   return status;
 }
@@ -341,6 +417,11 @@ tn_status tn_copy_out(tn_exec *exec, size_t i) {
     TN_TRY(tn_buffer_new(node->dtype, shape->rank, extent, &exec->output[i]));
   }
   void *to = tn_map(exec->output[i], TN_WRITE);
+  if (exec->device) {
+    tn_status status = exec->device->backend->output(exec, exec->device_state, i, to);
+    tn_unmap(exec->output[i]);
+    return status;
+  }
   const tn_layout *layout = &p->layout[port];
   size_t rows = layout->axis ? extent[0] : 1;
   if (!layout->axis && tn_is_narrow(node->dtype))

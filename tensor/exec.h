@@ -10,6 +10,12 @@ struct tn_exec {
   struct tn_whole *whole;  /* of the reference executor, or NULL */
   struct tn_streamed *streamed; /* of the streamed executor, or NULL */
   struct tn_strict *strict;     /* of the strict executor, which also has `whole`; or NULL */
+  struct tn_pipeline *pipeline; /* of the executor that splits layers over ranks, or NULL */
+  tn_comm *comm;                /* ranks that share the slots; NULL: all are this one's */
+  tn_device *device;            /* that runs it (backend.h), with its state; or NULL */
+  void *device_state;
+  struct tn_plan *plan;         /* of a device's executor, owned; else NULL */
+  struct tn_ranks *ranks;       /* what goes to and comes from other ranks (ranks.c); NULL without ranks */
   tn_buffer **bound;       /* of each node that is a parameter or input */
   double *number;          /* of each scalar node */
   size_t extent[TN_MAX_AXES + 1]; /* of each point axis, by id */
@@ -63,8 +69,11 @@ void tn_run_custom(const tn_frame *frame, size_t i, size_t first, size_t last); 
 size_t tn_jet_scratch(const tn_exec *exec, size_t i); /* bytes */
 void *tn_partial(const tn_frame *frame, size_t i);
 void tn_clear_partial(const tn_frame *frame, size_t i);
-/* The slots' sums of node i, combined into its value. */
+/* The slots' sums of node i, combined into its value: the tree by index, of which one addition is slot a += slot b,
+ * and what is done with the sum at the root. */
 void tn_combine_slots(tn_exec *exec, size_t i, size_t slots);
+void tn_add_slots(tn_exec *exec, size_t i, size_t a, size_t b);
+void tn_end_sum(tn_exec *exec, size_t i);
 
 const void *tn_input_data(const tn_frame *frame, size_t node, size_t input);
 const tn_layout *tn_input_layout(const tn_exec *exec, size_t node, size_t input);
@@ -82,6 +91,21 @@ void tn_widen(tn_dtype dtype, size_t n, const uint16_t *x, float *y);
 void tn_narrow(tn_dtype dtype, size_t n, const float *x, uint16_t *y);
 void tn_pack_narrow(tn_dtype dtype, size_t rows, size_t width, const uint16_t *x, float *y);
 void tn_unpack_narrow(tn_dtype dtype, size_t rows, size_t width, const float *x, uint16_t *y);
+
+/* On the host and without ranks, whatever the pool says: for debugging, which looks at everything. */
+tn_status tn_exec_host(const tn_program *program, tn_pool *pool, tn_exec **out) TN_MUST_USE;
+
+/* Ranks (ranks.c, backend.h): an executor's state of them, only if it has a comm; without, all this does nothing. */
+tn_status tn_ranks_new(tn_exec *exec) TN_MUST_USE;
+void tn_ranks_free(tn_exec *exec);
+void tn_ranks_begin(tn_exec *exec); /* a run: only own panels of values with points will be there */
+tn_status tn_ranks_end(tn_exec *exec, tn_status status) TN_MUST_USE;
+/* Values with points that lie in whole arrays become complete: the panels of other ranks come. */
+tn_status tn_complete(tn_exec *exec, size_t n, const size_t *ports) TN_MUST_USE;
+/* Storage for the largest of what is to be gathered in a run, so that no run of known extents lacks it. */
+void tn_wish_to_gather_sums(tn_exec *exec, size_t n, const uint32_t *nodes);
+void tn_wish_to_complete(tn_exec *exec, size_t n, const size_t *ports);
+tn_status tn_make_room_to_gather(tn_exec *exec) TN_MUST_USE;
 
 /* The kinds of executors: storage for extents that have changed, and a run. */
 tn_status tn_whole_new(tn_exec *exec, bool keep) TN_MUST_USE;
@@ -102,5 +126,9 @@ tn_status tn_stream_new(tn_exec *exec) TN_MUST_USE;
 tn_status tn_stream_extents(tn_exec *exec) TN_MUST_USE;
 tn_status tn_stream_run(tn_exec *exec) TN_MUST_USE;
 void tn_stream_free(tn_exec *exec);
+tn_status tn_pipeline_new(tn_exec *exec, tn_comm *comm) TN_MUST_USE;
+tn_status tn_pipeline_extents(tn_exec *exec) TN_MUST_USE;
+tn_status tn_pipeline_run(tn_exec *exec) TN_MUST_USE;
+void tn_pipeline_free(tn_exec *exec);
 
 #endif

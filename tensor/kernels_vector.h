@@ -57,6 +57,7 @@ typedef double m_f64 __attribute__((vector_size(VECTOR_BYTES), may_alias, aligne
 typedef float m_f32 __attribute__((vector_size(VECTOR_BYTES), may_alias, aligned(4)));
 
 #define INLINE static inline __attribute__((always_inline, unused))
+#define TABLE static const T
 #ifdef __clang__ /* a count would be done too late for the accumulators to become registers */
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else

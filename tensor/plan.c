@@ -297,8 +297,10 @@ static tn_status find_nodes(planner *b) {
     }
   }
   if (!b->n_nodes) return TN_OK;
-  TN_TRY(TN_NEW(b->n_nodes, &b->nodes));
+  TN_TRY(tn_arena_take(&b->plan->arena, b->n_nodes, sizeof *b->nodes, &b->nodes));
   TN_TRY(tn_arena_take(&b->plan->arena, b->n_nodes, sizeof *b->loop->sums, &b->loop->sums));
+  b->loop->nodes = b->nodes;
+  b->loop->n_nodes = b->n_nodes;
   for (size_t i = 0, n = 0; i < p->n_nodes; ++i) {
     if (!b->state[i]) continue;
     b->nodes[n++] = (uint32_t)i;
@@ -322,7 +324,6 @@ static tn_status plan_loop(tn_plan *plan, tn_loop *loop) {
   tn_free(&b.wanted);
   tn_free(&b.root);
   tn_free(&b.last);
-  tn_free(&b.nodes);
   return status;
 }
 

@@ -63,7 +63,8 @@ typedef struct tn_loop {
   size_t stage;
   tn_axis axis;
   size_t lanes;
-  size_t n_steps, n_spots, n_sums;
+  size_t n_steps, n_spots, n_sums, n_nodes;
+  uint32_t *nodes; /* of the program, in its order */
   tn_action *steps;
   tn_spot *spots;
   uint32_t *sums; /* nodes */

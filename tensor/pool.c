@@ -51,6 +51,9 @@ struct tn_pool {
   size_t n_started;      /* workers that have checked their environment */
   tn_status start_status;
   char start_text[256]; /* of the first worker that failed */
+  tn_comm *comm;        /* borrowed, as the next: where executors made with the pool run; may be NULL */
+  tn_device *device;
+  tn_split split;
   tn_task task;         /* this and the next two: see the essay for when they may be read */
   void *context;
   size_t count;
@@ -356,3 +359,12 @@ void tn_pool_free(tn_pool **pool) {
 }
 
 size_t tn_pool_threads(const tn_pool *pool) { return pool ? pool->threads : 1; }
+
+/* ---- Where executors run --------------------------------------------------------------------- */
+
+void tn_pool_ranks(tn_pool *pool, tn_comm *comm) { pool->comm = comm; }
+tn_comm *tn_pool_comm(const tn_pool *pool) { return pool ? pool->comm : NULL; }
+void tn_pool_use(tn_pool *pool, tn_device *device) { pool->device = device; }
+tn_device *tn_pool_device(const tn_pool *pool) { return pool ? pool->device : NULL; }
+void tn_pool_split(tn_pool *pool, tn_split split) { pool->split = split; }
+tn_split tn_pool_split_of(const tn_pool *pool) { return pool ? pool->split : TN_SPLIT_POINTS; }

@@ -7,6 +7,7 @@
  * each tile and added over workers, so with w workers the rows add up to w times the duration of a run.
  */
 #include "tensor/exec.h"
+#include "tensor/factor.h"
 #include "tensor/plan.h"
 #include "tensor/stream.h"
 
@@ -127,6 +128,9 @@ tn_status tn_exec_profile(tn_exec *exec, size_t runs, size_t *n, tn_profile_row 
   *out = NULL;
   *n = 0;
   tn_streamed *s = exec->streamed;
+  if (exec->device)
+    return TN_FAIL(TN_EUNSUPPORTED, "profile: this executor runs on the device `%s`, whose loops are one kernel each; "
+                   "profile on the CPU", tn_device_name(exec->device));
   if (!s) return TN_FAIL(TN_EUNSUPPORTED, "profile: this is the reference executor");
   size_t steps = s->first_step[s->plan->n_loops];
   TN_TRY(TN_NEW(steps + 1, out));

@@ -5,9 +5,10 @@
  * of the loop. A worker has one tile, so memory does not depend on the number of points, but for whole arrays
  * (outputs with points) and the inputs themselves, which every tile reads anew. Sums over points are kept a
  * slot and combined as in every executor (exec.c), so the bits are those of the reference executor whatever
- * the size of a tile. TN_TILE in the environment sets it, in groups.
+ * the size of a tile. TN_TILE in the environment sets it, in groups. With ranks, a rank runs its own slots, and
+ * the sums of loops that ran together go round at once (ranks.c).
  */
-#include "tensor/exec.h"
+#include "tensor/backend.h"
 #include "tensor/stream.h"
 
 #include <stdlib.h>
@@ -58,6 +59,13 @@ static void measure(const tn_plan *plan, size_t *scratch, size_t *registers) {
     }
 }
 
+/* Entries of a list of all outputs, or of all inputs of casts. */
+static size_t most_ports(const tn_plan *plan) {
+  size_t n = plan->program->n_outputs + 1;
+  for (size_t i = 0; i < plan->n_casts; ++i) n += plan->program->nodes[plan->casts[i]]->n_inputs;
+  return n;
+}
+
 tn_status tn_stream_new(tn_exec *exec) {
   const tn_program *p = exec->program;
   TN_TRY(TN_NEW(1, &exec->streamed));
@@ -68,6 +76,8 @@ tn_status tn_stream_new(tn_exec *exec) {
   TN_TRY(TN_NEW(s->plan->n_loops + 1, &s->tile_panels));
   TN_TRY(TN_NEW(s->plan->n_loops + 1, &s->constants));
   TN_TRY(TN_NEW(s->plan->n_loops + 1, &s->first_step));
+  TN_TRY(TN_NEW(p->n_nodes + 1, &s->batch));
+  TN_TRY(TN_NEW(most_ports(s->plan), &s->ports));
   size_t scratch = exec->scratch_part, registers = 1;
   measure(s->plan, &scratch, &registers);
   for (size_t i = 0; i < s->plan->n_loops; ++i) {
@@ -103,6 +113,8 @@ void tn_stream_free(tn_exec *exec) {
   tn_free(&s->first_step);
   tn_free(&s->constants);
   tn_free(&s->sums);
+  tn_free(&s->batch);
+  tn_free(&s->ports);
   tn_plan_free(&s->plan);
   tn_free(&exec->streamed);
 }
@@ -139,6 +151,45 @@ static void place_sums(tn_exec *exec, size_t first, size_t count) {
       exec->partial[node] = at;
       at += slots_of(exec, &plan->loops[i]) * exec->partial_bytes[node];
     }
+}
+
+/* The sums of loops that run together, in `batch`. */
+static size_t list_sums(const tn_exec *exec, size_t first, size_t count) {
+  const tn_streamed *s = exec->streamed;
+  size_t n = 0;
+  for (size_t i = first; i < first + count; ++i)
+    for (size_t k = 0; k < s->plan->loops[i].n_sums; ++k) s->batch[n++] = s->plan->loops[i].sums[k];
+  return n;
+}
+
+/* What the casts from number `first` on of one stage read, in `ports`. */
+static size_t list_cast_inputs(const tn_exec *exec, size_t first, size_t *count) {
+  const tn_streamed *s = exec->streamed;
+  const tn_plan *plan = s->plan;
+  size_t n = 0, i = first;
+  for (; i < plan->n_casts && plan->stage[plan->casts[i]] == plan->stage[plan->casts[first]]; ++i)
+    for (uint32_t k = 0; k < exec->program->nodes[plan->casts[i]]->n_inputs; ++k)
+      s->ports[n++] = tn_port(exec->program, exec->program->nodes[plan->casts[i]]->inputs[k]);
+  *count = i - first;
+  return n;
+}
+
+static size_t list_outputs(const tn_exec *exec) {
+  const tn_program *p = exec->program;
+  for (size_t i = 0; i < p->n_outputs; ++i) exec->streamed->ports[i] = tn_port(p, p->outputs[i]);
+  return p->n_outputs;
+}
+
+static tn_status make_room_to_gather(tn_exec *exec) {
+  const tn_streamed *s = exec->streamed;
+  for (size_t i = 0, count; i < s->plan->n_loops; i += count) {
+    together(exec, i, &count);
+    tn_wish_to_gather_sums(exec, list_sums(exec, i, count), s->batch);
+  }
+  for (size_t i = 0, count; i < s->plan->n_casts; i += count)
+    tn_wish_to_complete(exec, list_cast_inputs(exec, i, &count), s->ports);
+  tn_wish_to_complete(exec, list_outputs(exec), s->ports);
+  return tn_make_room_to_gather(exec);
 }
 
 static size_t choose_tile(const tn_loop *loop) {
@@ -197,7 +248,7 @@ tn_status tn_stream_extents(tn_exec *exec) {
     s->tile_bytes = tile;
   }
   exec->point_bytes += s->sum_bytes + s->n_workers * s->tile_bytes;
-  return TN_OK;
+  return make_room_to_gather(exec);
 }
 
 /* ---- Before a loop: what does not depend on the point ---- */
@@ -350,23 +401,38 @@ static void run_slot(tn_exec *exec, size_t index, size_t slot, const tn_worker *
 
 /* ---- A run ---- */
 
+/* The slots of a loop that are this rank's: their number. */
+static size_t own_slots(const tn_exec *exec, const tn_loop *loop, size_t *first) {
+  size_t last;
+  tn_own_slots(exec, loop->axis, loop->lanes, first, &last);
+  return last - *first;
+}
+
 static void run_task(void *context, size_t task, size_t worker) {
   tn_exec *exec = context;
   const tn_streamed *s = exec->streamed;
-  size_t i = s->first;
-  for (; task >= slots_of(exec, &s->plan->loops[i]); ++i) task -= slots_of(exec, &s->plan->loops[i]);
-  run_slot(exec, i, task, &s->workers[worker]);
+  size_t i = s->first, first, count;
+  for (; task >= (count = own_slots(exec, &s->plan->loops[i], &first)); ++i) task -= count;
+  run_slot(exec, i, first + task, &s->workers[worker]);
+}
+
+static tn_status prepare_loops(tn_exec *exec, size_t first, size_t count) {
+  for (size_t i = first; i < first + count; ++i) TN_TRY(prepare(exec, i));
+  return TN_OK;
 }
 
 static tn_status run_loops(tn_exec *exec, size_t first, size_t count) {
   tn_streamed *s = exec->streamed;
-  size_t tasks = 0;
+  size_t tasks = 0, none;
   double start = tn_clock();
   place_sums(exec, first, count);
   s->first = first;
-  for (size_t i = first; i < first + count; ++i) {
-    TN_TRY(prepare(exec, i));
-    tasks += slots_of(exec, &s->plan->loops[i]);
+  for (size_t i = first; i < first + count; ++i) tasks += own_slots(exec, &s->plan->loops[i], &none);
+  tn_status status = prepare_loops(exec, first, count);
+  if (status != TN_OK) {
+    if (!exec->comm) return status;
+    if (exec->failed == TN_OK) exec->failed = status; /* the others learn it when they gather */
+    tasks = 0;
   }
   for (size_t w = 0; w < s->n_workers; ++w) /* values without points are where they always are */
     memcpy(s->workers[w].data, exec->data, exec->program->n_ports * sizeof(void *));
@@ -375,11 +441,9 @@ static tn_status run_loops(tn_exec *exec, size_t first, size_t count) {
   else
     for (size_t task = 0; task < tasks; ++task) run_task(exec, task, 0);
   start = tn_clock();
-  for (size_t i = first; i < first + count; ++i)
-    for (size_t k = 0; k < s->plan->loops[i].n_sums; ++k)
-      tn_combine_slots(exec, s->plan->loops[i].sums[k], slots_of(exec, &s->plan->loops[i]));
+  status = tn_gather_sums(exec, list_sums(exec, first, count), s->batch);
   s->fixed_seconds += tn_clock() - start;
-  return TN_OK;
+  return status;
 }
 
 tn_status tn_stream_run(tn_exec *exec) {
@@ -395,8 +459,10 @@ tn_status tn_stream_run(tn_exec *exec) {
       together(exec, loop, &count);
       TN_TRY(run_loops(exec, loop, count));
     }
-    for (; cast < plan->n_casts && plan->stage[plan->casts[cast]] == stage; ++cast)
-      tn_run_node(&frame, plan->casts[cast], 0, 1);
+    if (cast == plan->n_casts || plan->stage[plan->casts[cast]] != stage) continue;
+    size_t count, inputs = list_cast_inputs(exec, cast, &count);
+    TN_TRY(tn_complete(exec, inputs, exec->streamed->ports));
+    for (size_t last = cast + count; cast < last; ++cast) tn_run_node(&frame, plan->casts[cast], 0, 1);
   }
-  return TN_OK;
+  return tn_complete(exec, list_outputs(exec), exec->streamed->ports);
 }

@@ -20,6 +20,8 @@ typedef struct tn_streamed {
   char **constants;      /* of each loop: operands without points, repeated; owned */
   void *sums;            /* partial sums of the loops that run together */
   size_t first;          /* while running: the first of those loops */
+  uint32_t *batch;       /* the nodes of those sums, and room for ports that are read in full */
+  size_t *ports;
   size_t tile_bytes, sum_bytes;
   double fixed_seconds;  /* outside the loops, while profiling */
 } tn_streamed;

@@ -54,6 +54,7 @@ extern "C" {
   ROW(TN_EUNSUPPORTED, "not supported")                                                            \
   ROW(TN_ESTATE, "call out of order")                                                              \
   ROW(TN_ESTOPPED, "stopped by a signal")                                                          \
+  ROW(TN_EPEER, "another rank was lost")                                                           \
   ROW(TN_EINTERNAL, "internal error")
 
 typedef enum tn_status {
@@ -159,6 +160,55 @@ TN_API void tn_pool_free(tn_pool **pool);
 TN_API size_t tn_pool_threads(const tn_pool *pool);
 TN_API void tn_pool_run(tn_pool *pool, size_t count, tn_task task, void *context);
 
+/* ---- Ranks (comm.c) ---------------------------------------------------------------------------- */
+
+/* Processes that run one program together, numbered from 0. NULL stands for one alone everywhere. Collectives
+ * are called by all ranks in the same order with sizes that agree; each has a time limit, after which the ranks
+ * that did not come are named (TN_EPEER) and every later call fails at once. `what` is for messages: "sums of
+ * the gradient". One thread at a time. */
+typedef struct tn_comm tn_comm;
+TN_API void tn_comm_free(tn_comm **comm); /* null-safe, nulls; waits for nobody once a peer is lost */
+TN_API size_t tn_comm_rank(const tn_comm *comm);
+TN_API size_t tn_comm_size(const tn_comm *comm);
+TN_API const char *tn_comm_kind(const tn_comm *comm);              /* "self", "mpi" */
+TN_API const char *tn_comm_name(const tn_comm *comm, size_t rank); /* "rank 2 (node7, process 4711)" */
+TN_API double tn_comm_seconds(const tn_comm *comm, uint64_t *bytes, uint64_t *calls); /* spent so far */
+TN_API tn_status tn_comm_limit(tn_comm *comm, double seconds) TN_MUST_USE; /* of each call; default 60 */
+/* recv gets the parts of all ranks, bytes[r] from rank r, one after another; send is this rank's part. */
+TN_API tn_status tn_comm_gather(tn_comm *comm, const char *what, const size_t *bytes, const void *send,
+                                void *recv) TN_MUST_USE;
+TN_API tn_status tn_comm_broadcast(tn_comm *comm, const char *what, size_t root, size_t bytes, void *data)
+    TN_MUST_USE;
+TN_API tn_status tn_comm_barrier(tn_comm *comm, const char *what) TN_MUST_USE;
+/* TN_ESTATE, with the ranks and their digests, on all ranks, unless the digest is the same everywhere. */
+TN_API tn_status tn_comm_same(tn_comm *comm, const char *what, uint64_t digest) TN_MUST_USE;
+/* The status of this rank, or, if it is TN_OK, the first that is not: so that all ranks turn back together. The
+ * text of another rank's failure begins with its name. */
+TN_API tn_status tn_comm_agree(tn_comm *comm, const char *what, tn_status status) TN_MUST_USE;
+/* Point to point, in order between two ranks. post returns at once (the data are copied); fetch waits. */
+TN_API tn_status tn_comm_post(tn_comm *comm, const char *what, size_t to, size_t bytes, const void *data)
+    TN_MUST_USE;
+TN_API tn_status tn_comm_fetch(tn_comm *comm, const char *what, size_t from, size_t bytes, void *data)
+    TN_MUST_USE;
+/* Ends all ranks now, without cleaning up (MPI_Abort); for a rank that fails where the others cannot know. */
+TN_API void tn_comm_abort(tn_comm *comm, int exit_status);
+
+/* Where the executors made with a pool run: shared with other ranks, and on a device (backend.h). Both are
+ * borrowed and outlive the pool, or are taken away by NULL first; executors keep what was set when they were
+ * made. With ranks, every rank binds the same leaves and runs the same programs in the same order; it computes
+ * the slots of points that are its own, sums meet in the same tree, and outputs with points are gathered: the
+ * bits are those of one rank alone. */
+typedef struct tn_device tn_device;
+TN_API void tn_pool_ranks(tn_pool *pool, tn_comm *comm);
+TN_API tn_comm *tn_pool_comm(const tn_pool *pool); /* NULL pool: NULL */
+TN_API void tn_pool_use(tn_pool *pool, tn_device *device);
+TN_API tn_device *tn_pool_device(const tn_pool *pool);
+/* What the ranks of a pool share: the points of every loop (the default), or the layers of the networks, for models
+ * that do not fit one rank: tn_exec_new then makes tn_exec_pipeline. Same bits. CPU alone. */
+typedef enum tn_split { TN_SPLIT_POINTS, TN_SPLIT_LAYERS } tn_split;
+TN_API void tn_pool_split(tn_pool *pool, tn_split split);
+TN_API tn_split tn_pool_split_of(const tn_pool *pool); /* NULL pool: points */
+
 /* TN_OK if rounding is to nearest and subnormals are kept (FTZ and DAZ off) in this thread. */
 TN_API tn_status tn_check_float_environment(void) TN_MUST_USE;
 
@@ -191,6 +241,7 @@ TN_API size_t tn_buffer_count(const tn_buffer *buffer); /* elements */
 /* Host access; every map is followed by an unmap before the next run that uses the buffer. */
 typedef enum tn_access { TN_READ = 1, TN_WRITE = 2, TN_READ_WRITE = 3 } tn_access;
 TN_API void *tn_map(tn_buffer *buffer, tn_access access);
+TN_API uint64_t tn_buffer_version(const tn_buffer *buffer); /* grows with every map for writing, of a view too */
 TN_API void tn_unmap(tn_buffer *buffer);
 
 /* ---- Graphs ------------------------------------------------------------------------------------ */
@@ -574,6 +625,8 @@ TN_API bool tn_program_leaf(const tn_program *program, tn_value leaf, uint32_t *
 /* The streamed executor: tiles of points go through the whole program in cache; memory does not grow with
  * the number of points beyond inputs and outputs with points. pool: borrowed, may be NULL. */
 TN_API tn_status tn_exec_new(const tn_program *program, tn_pool *pool, tn_exec **out) TN_MUST_USE;
+/* For one worker of a task that runs on a pool: this thread alone, no ranks; on the pool's device, if it has one. */
+TN_API tn_status tn_exec_alone(const tn_program *program, const tn_pool *pool, tn_exec **out) TN_MUST_USE;
 /* The reference executor: whole arrays, one node after the other. The same bits, more memory and time. */
 TN_API tn_status tn_exec_reference(const tn_program *program, tn_pool *pool, tn_exec **out) TN_MUST_USE;
 /* The reference executor under the rules of a device with memory of its own: leaves are copied in when a run
@@ -587,6 +640,11 @@ TN_API tn_status tn_exec_value(tn_exec *exec, uint32_t node, uint32_t port, size
     TN_MUST_USE;
 TN_API tn_status tn_exec_value_count(const tn_exec *exec, uint32_t node, uint32_t port, size_t *count)
     TN_MUST_USE; /* elements of it at the extents bound now */
+/* The executor that splits layers over ranks (pipeline.c): each rank computes the layers that are its own and holds
+ * values with points and partial sums of these alone; micro-batches of points follow one another through the ranks.
+ * Every rank binds the same leaves and runs the same programs in the same order, and gets all outputs. One thread a
+ * rank. comm is borrowed; NULL: alone, which is the reference executor in tiles. The same bits. */
+TN_API tn_status tn_exec_pipeline(const tn_program *program, tn_comm *comm, tn_exec **out) TN_MUST_USE;
 TN_API void tn_exec_free(tn_exec **exec);
 /* A leaf that does not occur in the program is ignored. */
 TN_API tn_status tn_exec_bind(tn_exec *exec, tn_value leaf, tn_buffer *buffer) TN_MUST_USE;
@@ -598,6 +656,9 @@ TN_API tn_status tn_exec_read(tn_exec *exec, size_t i, size_t count, double *out
 /* Partial sums that a sum over so many points keeps: the largest power of two <= min(64, groups of 8 panels,
  * 32 MiB / 8 n_trainable), at least 1. lanes: points of a panel, 8 in f64, 16 in f32. */
 TN_API size_t tn_slot_count(size_t points, size_t lanes, size_t n_trainable);
+/* Partial sums that ranks together send for one sum over so many slots: each sends one for every whole subtree of
+ * the tree by index among its own slots. */
+TN_API size_t tn_gathered_sums(size_t slots, size_t ranks);
 TN_API size_t tn_exec_bytes(const tn_exec *exec); /* storage it holds */
 /* Where the time of a run goes (streamed executor): one row a step of its loops, and a last one for all that
  * is not in loops. FLOPs, bytes (of cache traffic) and seconds are of one run; seconds are added over workers.

@@ -3,9 +3,9 @@
  * A phase (program.h) runs slot by slot, a slot through all nodes of the phase. Values with points live in
  * slabs that are reused when their last reader has run; memory is the largest set of values alive at once. It
  * is the oracle for the streamed executor, and with storage of its own for every value it serves
- * tn_exec_explain.
+ * tn_exec_explain. With ranks, a phase runs the slots of this one, and its sums go round when it ends.
  */
-#include "tensor/exec.h"
+#include "tensor/backend.h"
 
 #include <string.h>
 
@@ -23,7 +23,10 @@ typedef struct tn_whole {
   tn_slab *slabs;
   size_t n_slabs;
   int32_t *slab_of; /* of each port; -1: without points */
-  size_t phase;     /* while running */
+  size_t phase;     /* while running, and its first own slot */
+  size_t first_slot;
+  uint32_t *sums;   /* room for the sums of a phase, and for ports that it reads in full */
+  size_t *ports;
 } tn_whole;
 
 static tn_status take_slab(tn_whole *w, const tn_layout *layout, size_t size, int32_t *out) {
@@ -68,12 +71,21 @@ static tn_status take_slabs(tn_exec *exec, size_t t, const size_t *last) {
   return TN_OK;
 }
 
+/* Entries of a list of all outputs, or of all inputs of nodes. */
+static size_t most_ports(const tn_program *p) {
+  size_t n = p->n_outputs + 1;
+  for (size_t i = 0; i < p->n_nodes; ++i) n += p->nodes[i]->n_inputs;
+  return n;
+}
+
 tn_status tn_whole_new(tn_exec *exec, bool keep) {
   const tn_program *p = exec->program;
   size_t *last = NULL;
   TN_TRY(TN_NEW(1, &exec->whole));
   exec->whole->keep = keep;
   TN_TRY(TN_NEW(p->n_ports + 1, &exec->whole->slab_of));
+  TN_TRY(TN_NEW(p->n_nodes + 1, &exec->whole->sums));
+  TN_TRY(TN_NEW(most_ports(p), &exec->whole->ports));
   TN_TRY(TN_NEW(p->n_ports + 1, &last));
   for (size_t t = 0; t < p->n_nodes; ++t) {
     const tn_node *node = p->nodes[p->order[t]];
@@ -96,7 +108,49 @@ void tn_whole_free(tn_exec *exec) {
   for (size_t i = 0; i < w->n_slabs; ++i) tn_free(&w->slabs[i].data);
   tn_free(&w->slabs);
   tn_free(&w->slab_of);
+  tn_free(&w->sums);
+  tn_free(&w->ports);
   tn_free(&exec->whole);
+}
+
+/* ---- Parts of ranks ---- */
+
+static bool runs_in_slots(const tn_phase *phase) { return phase->axis && phase->lanes != 1; }
+
+/* The sums over points of a phase. */
+static size_t list_sums(const tn_exec *exec, const tn_phase *phase) {
+  const tn_program *p = exec->program;
+  size_t n = 0;
+  for (size_t t = phase->first; t < phase->first + phase->count; ++t)
+    if (tn_is_reduction(p, p->order[t])) exec->whole->sums[n++] = p->order[t];
+  return n;
+}
+
+/* What the nodes of a phase that runs on whole arrays read. */
+static size_t list_inputs(const tn_exec *exec, const tn_phase *phase) {
+  const tn_program *p = exec->program;
+  size_t n = 0;
+  for (size_t t = phase->first; t < phase->first + phase->count; ++t)
+    for (uint32_t k = 0; k < p->nodes[p->order[t]]->n_inputs; ++k)
+      exec->whole->ports[n++] = tn_port(p, p->nodes[p->order[t]]->inputs[k]);
+  return n;
+}
+
+static size_t list_outputs(const tn_exec *exec) {
+  const tn_program *p = exec->program;
+  for (size_t i = 0; i < p->n_outputs; ++i) exec->whole->ports[i] = tn_port(p, p->outputs[i]);
+  return p->n_outputs;
+}
+
+static tn_status make_room_to_gather(tn_exec *exec) {
+  const tn_program *p = exec->program;
+  for (size_t k = 0; k < p->n_phases; ++k) {
+    const tn_phase *phase = &p->phases[k];
+    if (runs_in_slots(phase)) tn_wish_to_gather_sums(exec, list_sums(exec, phase), exec->whole->sums);
+    else tn_wish_to_complete(exec, list_inputs(exec, phase), exec->whole->ports);
+  }
+  tn_wish_to_complete(exec, list_outputs(exec), exec->whole->ports);
+  return tn_make_room_to_gather(exec);
 }
 
 tn_status tn_whole_extents(tn_exec *exec) {
@@ -119,18 +173,21 @@ tn_status tn_whole_extents(tn_exec *exec) {
     TN_TRY(tn_new(slots, exec->partial_bytes[i], &exec->partial[i]));
     exec->point_bytes += slots * exec->partial_bytes[i];
   }
-  return TN_OK;
+  return make_room_to_gather(exec);
 }
 
 /* Nodes without points, and those that run on whole arrays. */
-static void run_whole(tn_exec *exec, const tn_phase *phase) {
+static tn_status run_whole(tn_exec *exec, const tn_phase *phase) {
   tn_frame frame = {.exec = exec, .data = exec->data, .scratch = exec->scratch};
+  TN_TRY(tn_complete(exec, list_inputs(exec, phase), exec->whole->ports));
   for (size_t t = phase->first; t < phase->first + phase->count; ++t)
     tn_run_node(&frame, exec->program->order[t], 0, 1);
+  return TN_OK;
 }
 
-static void run_slot(void *context, size_t slot, size_t worker) {
+static void run_slot(void *context, size_t task, size_t worker) {
   tn_exec *exec = context;
+  size_t slot = exec->whole->first_slot + task;
   const tn_program *p = exec->program;
   const tn_phase *phase = &p->phases[exec->whole->phase];
   size_t first, last;
@@ -144,20 +201,29 @@ static void run_slot(void *context, size_t slot, size_t worker) {
   }
 }
 
-static tn_status run_slots(tn_exec *exec, const tn_phase *phase) {
+static tn_status prepare(tn_exec *exec, const tn_phase *phase) {
   const tn_program *p = exec->program;
   tn_frame frame = {.exec = exec, .data = exec->data, .scratch = exec->scratch};
-  size_t end = phase->first + phase->count;
-  for (size_t t = phase->first; t < end; ++t)
+  for (size_t t = phase->first; t < phase->first + phase->count; ++t)
     if (p->nodes[p->order[t]]->op->id == TN_OP_jet_outer && tn_is_reduction(p, p->order[t]))
       TN_TRY(tn_prepare_outer(&frame, p->order[t]));
-  size_t slots = tn_slots(exec, phase->axis, phase->lanes);
-  if (exec->pool) tn_pool_run(exec->pool, slots, run_slot, exec);
-  else
-    for (size_t s = 0; s < slots; ++s) run_slot(exec, s, 0);
-  for (size_t t = phase->first; t < end; ++t)
-    if (tn_is_reduction(p, p->order[t])) tn_combine_slots(exec, p->order[t], slots);
   return TN_OK;
+}
+
+static tn_status run_slots(tn_exec *exec, const tn_phase *phase) {
+  size_t first, last;
+  tn_own_slots(exec, phase->axis, phase->lanes, &first, &last);
+  tn_status status = prepare(exec, phase);
+  if (status != TN_OK) {
+    if (!exec->comm) return status;
+    if (exec->failed == TN_OK) exec->failed = status; /* the others learn it when they gather */
+    last = first;
+  }
+  exec->whole->first_slot = first;
+  if (exec->pool) tn_pool_run(exec->pool, last - first, run_slot, exec);
+  else
+    for (size_t s = 0; s < last - first; ++s) run_slot(exec, s, 0);
+  return tn_gather_sums(exec, list_sums(exec, phase), exec->whole->sums);
 }
 
 tn_status tn_whole_run(tn_exec *exec) {
@@ -165,9 +231,8 @@ tn_status tn_whole_run(tn_exec *exec) {
   for (size_t k = 0; k < p->n_phases; ++k) {
     const tn_phase *phase = &p->phases[k];
     exec->whole->phase = k;
-    if (!phase->axis || phase->lanes == 1) run_whole(exec, phase);
-    else TN_TRY(run_slots(exec, phase));
+    TN_TRY(runs_in_slots(phase) ? run_slots(exec, phase) : run_whole(exec, phase));
     if (exec->strict) tn_strict_after_phase(exec, phase);
   }
-  return TN_OK;
+  return tn_complete(exec, list_outputs(exec), exec->whole->ports);
 }

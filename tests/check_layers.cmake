@@ -15,22 +15,25 @@ set(layers tensor autograd cuda pinn/cli pinn validate tests) # the longer path 
 # What a layer may include beyond its own folder.
 set(uses_tensor "")
 set(uses_autograd tensor/tensor.h tensor/ops.def)
-set(uses_cuda tensor/tensor.h tensor/backend.h tensor/cells.h tensor/ops.def)
-set(uses_validate tensor/tensor.h tensor/ops.def autograd/autograd.h)
-set(uses_pinn tensor/tensor.h autograd/autograd.h)
-set(uses_pinn/cli tensor/tensor.h tensor/ops.def autograd/autograd.h pinn/pinn.h pinn/keys.def validate/validate.h
+set(uses_cuda tensor/tensor.h tensor/backend.h tensor/factor.h tensor/ops.def tensor/strip.def tensor/functions.inc
+    tensor/rowwise.inc)
+set(uses_validate tensor/tensor.h tensor/factor.h tensor/ops.def autograd/autograd.h)
+set(uses_pinn tensor/tensor.h tensor/factor.h autograd/autograd.h)
+set(uses_pinn/cli tensor/tensor.h tensor/factor.h tensor/comm_mpi.h tensor/ops.def autograd/autograd.h pinn/pinn.h pinn/keys.def validate/validate.h
     cuda/cuda_backend.h)
 
 # Libraries of others: a pattern of header names, and the layers that may include them.
-set(libraries mpfr hdf5 lapack cuda toml cmocka)
+set(libraries mpfr hdf5 lapack cuda mpi toml cmocka)
 set(header_mpfr "^(mpfr|gmp|mpf2mpfr)\\.h$")
 set(owners_mpfr validate tests)
 set(header_hdf5 "^(hdf5|H5[A-Za-z_]*)\\.h$")
 set(owners_hdf5 pinn tests)
 set(header_lapack "^(lapacke|lapack|cblas|f77blas|openblas_config)[a-z_]*\\.h$")
 set(owners_lapack pinn tests)
-set(header_cuda "^(cuda|nvrtc|cublas|cusolver|cudnn|nccl|curand|nvml)")
+set(header_cuda "^(cuda|nvrtc|cublas|cusolver|cudnn|nccl|curand|nvml)[A-Za-z0-9_]*\\.h$")
 set(owners_cuda cuda)
+set(header_mpi "^mpi\\.h$")
+set(owners_mpi tensor) # tensor/mpi/ alone, which is a module of its own
 set(header_toml "^toml\\+\\+/")
 set(owners_toml pinn)
 set(header_cmocka "^cmocka")

@@ -1,9 +1,11 @@
 # check_licenses.cmake: compares docs/licenses.md with what the program is linked to.
 #
-#   cmake -D PROGRAM=<pinn> -D READELF=<readelf> -D LIBRARIES=<names in CMakeLists.txt> -D TABLE=<licenses.md> -P ...
+#   cmake -D PROGRAM=<pinn> -D READELF=<readelf> -D LIBRARIES=<names in CMakeLists.txt> -D TABLE=<licenses.md>
+#     [-D MODULE=<pinn_mpi.so>] -P ...
 #
-# A row reads "| name | `file` ... | licence | part |", part being program, headers or tests.
-# 1. Every shared library that the program asks for (NEEDED) is a file in a row of part `program`.
+# A row reads "| name | `file` ... | licence | part |", part being program, headers, module or tests.
+# 1. Every shared library that the program asks for (NEEDED) is a file in a row of part `program`; those of the module
+#    may be in a row of part `module`, too. An MPI other than that row's is the builder's choice and passes.
 # 2. The library names of CMakeLists.txt and the rows of part `program` are the same, but for the compiler's own
 #    run-time libraries, which no build file names (rows glibc, libstdc++, libgcc).
 # 3. No licence is the plain GPL: only the LGPL, or the GPL with its run-time exception.
@@ -18,9 +20,10 @@ endmacro()
 
 file(READ ${TABLE} text)
 string(REGEX REPLACE "[];[]" "," text "${text}") # what CMake lists would trip over
-string(REGEX MATCHALL "\n\\| [^\n]+ \\| (program|headers|tests) \\|" rows "\n${text}")
+string(REGEX MATCHALL "\n\\| [^\n]+ \\| (program|headers|module|tests) \\|" rows "\n${text}")
 set(names "")
 set(program_files "")
+set(module_files "")
 foreach(row IN LISTS rows)
   if(NOT row MATCHES "^\n\\| ([^|]+) \\| ([^|]+) \\| ([^|]+) \\| ([a-z]+) \\|$")
     defect("${TABLE}: not a row of four columns: ${row}")
@@ -34,31 +37,43 @@ foreach(row IN LISTS rows)
   if(rest MATCHES "GPL" AND NOT licence MATCHES "exception|LGPL")
     defect("${TABLE}: ${name} is under ${licence}, which does not go with Apache-2.0")
   endif()
+  string(REGEX MATCHALL "`[^`]+`" files "${files}")
+  list(TRANSFORM files REPLACE "`" "")
   if(part STREQUAL "program")
     list(APPEND names "${name}")
-    string(REGEX MATCHALL "`[^`]+`" files "${files}")
-    list(TRANSFORM files REPLACE "`" "")
     list(APPEND program_files ${files})
+  elseif(part STREQUAL "module")
+    list(APPEND module_files ${files})
   endif()
 endforeach()
 
-execute_process(COMMAND ${READELF} -d ${PROGRAM} OUTPUT_VARIABLE dynamic RESULT_VARIABLE status)
-if(NOT status EQUAL 0)
-  message(FATAL_ERROR "check_licenses: ${READELF} -d ${PROGRAM} failed (${status})")
-endif()
-string(REPLACE "[" "<" dynamic "${dynamic}") # an open bracket would glue the entries of a list together
-string(REGEX MATCHALL "Shared library: <[^]\n]+" needed "${dynamic}")
-list(LENGTH needed count)
-if(count EQUAL 0)
-  defect("${PROGRAM}: no shared library found in its dynamic section; expected libc at least")
-endif()
-foreach(line IN LISTS needed)
-  string(REGEX REPLACE "^Shared library: <" "" soname "${line}")
-  string(REGEX REPLACE "\\.so.*$" "" stem "${soname}")
-  if(NOT stem IN_LIST program_files)
-    defect("${PROGRAM}: links ${soname}, but docs/licenses.md has no row with `${stem}`")
+# check_needed(object count): the libraries that the object asks for are among allowed_files.
+macro(check_needed object count)
+  execute_process(COMMAND ${READELF} -d ${object} OUTPUT_VARIABLE dynamic RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "check_licenses: ${READELF} -d ${object} failed (${status})")
   endif()
-endforeach()
+  string(REPLACE "[" "<" dynamic "${dynamic}") # an open bracket would glue the entries of a list together
+  string(REGEX MATCHALL "Shared library: <[^]\n]+" needed "${dynamic}")
+  list(LENGTH needed ${count})
+  if(${count} EQUAL 0)
+    defect("${object}: no shared library found in its dynamic section; expected libc at least")
+  endif()
+  foreach(line IN LISTS needed)
+    string(REGEX REPLACE "^Shared library: <" "" soname "${line}")
+    string(REGEX REPLACE "\\.so.*$" "" stem "${soname}")
+    if(NOT "${stem}" IN_LIST allowed_files)
+      defect("${object}: links ${soname}, but docs/licenses.md has no row with `${stem}`")
+    endif()
+  endforeach()
+endmacro()
+
+set(allowed_files ${program_files})
+check_needed(${PROGRAM} count)
+if(MODULE)
+  set(allowed_files ${program_files} ${module_files} libmpich libmpi_cray libmpi_ibm)
+  check_needed(${MODULE} module_count)
+endif()
 
 foreach(library IN LISTS LIBRARIES)
   if(NOT library IN_LIST names)

@@ -214,8 +214,8 @@ static void jets(tn_op_id op, tn_dtype dtype, size_t n, double *x, double got[DE
     y.channel[m] = y.channel[m].graph ? tn_broadcast(y.channel[m], tn_shape_of(leaf))
                                       : tn_fill(graph, dtype, tn_shape_of(leaf), 0);
   vd_round_all(dtype, n, x);
-  assert_int_equal(vd_run_points(graph, 1, &leaf, DEEPEST + 1, y.channel, dtype, n, columns, flat),
-                   TN_OK);
+  assert_int_equal(
+      vd_run_points(NULL, graph, 1, &leaf, DEEPEST + 1, y.channel, dtype, n, columns, flat), TN_OK);
   for (int m = 0; m <= DEEPEST; ++m)
     memcpy(got[m], flat + (size_t)m * n, n * sizeof *flat);
   tn_graph_free(&graph);

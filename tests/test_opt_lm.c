@@ -10,8 +10,10 @@
 
 #include <cmocka.h>
 
+#include "pinn/factor.h"
 #include "pinn/train.h"
 #include "pinn/vector.h"
+#include "tensor/backend.h"
 #include "tests/support_loss.h"
 #include "tests/support_opt.h"
 
@@ -231,6 +233,103 @@ static void missing_slot_and_precision_are_refused(void **state) {
   pn_problem_free(&problem);
 }
 
+/* ---- On a device ----------------------------------------------------------------------------- */
+
+static tn_device host_device; /* a device whose table is LAPACK's */
+static size_t svds;
+static tn_factor counted; /* LAPACK's table, whose svd counts */
+
+static tn_status counting_svd(const tn_factor *f, tn_factor_work *work, size_t n, double *A,
+                              double *s, double *left, double *Vt) {
+  const tn_factor *lapack = pn_factor(NULL);
+  (void)f;
+  ++svds;
+  return lapack->svd(lapack, work, n, A, s, left, Vt);
+}
+
+static const tn_factor *host_factor(tn_device *device) {
+  (void)device;
+  return &counted;
+}
+static const tn_backend host_backend = {.name = "host", .factor = host_factor};
+
+static tn_pool *pool_on_device(void) {
+  tn_pool *pool = NULL;
+  counted = *pn_factor(NULL);
+  counted.svd = counting_svd;
+  host_device.backend = &host_backend;
+  OK(tn_pool_new(1, &pool));
+  tn_pool_use(pool, &host_device);
+  return pool;
+}
+
+/* Singular vectors in place of reflectors: the same least-squares solutions, also where the step before was on the
+ * host. A probe is at most 10^2.4 below the last damping, and the first is 1e-3 s_1^2, so after two steps
+ * s_1^2 / mu <= 10^(3 + 4.8). A step is off by at most that times the backward errors of both ways, 4 n^2 u each
+ * (Wedin), relative to the step. */
+static void step_is_the_same_on_a_device(void **state) {
+  (void)state;
+  enum { N = 12 };
+  tn_pool *pool = pool_on_device();
+  const pn_opt_context contexts[2] = {opt_serial, {.pool = pool, .rate = opt_serial.rate}};
+  const pn_setting straight = {"geodesic", 0};
+  double before[N], x[2][N], mu[2], difference = 0, length = 0;
+  svds = 0;
+  for (size_t k = 0; k < 2; ++k) {
+    opt_probe p = {.f = opt_rosenbrock};
+    pn_objective f = opt_squares(&p, N);
+    pn_opt *opt = opt_of("lm", N, &straight, 1);
+    opt_image image = {0};
+    pn_step_report report;
+    for (size_t i = 0; i < N; ++i)
+      x[k][i] = -1 + 0.1 * (double)i;
+    OK(pn_opt_step(opt, &contexts[0], &f, x[k], &report));
+    pn_copy(N, x[k], before);
+    OK(pn_opt_step(opt, &contexts[k], &f, x[k], &report));
+    assert_true(report.accepted);
+    OK(opt_exchange(opt, &image, false));
+    mu[k] = *opt_find(&image, "mu");
+    opt_drop(&image);
+    pn_opt_free(&opt);
+    assert_int_equal(svds, k);
+  }
+  for (size_t i = 0; i < N; ++i) {
+    difference = fmax(difference, fabs(x[0][i] - x[1][i]));
+    length = fmax(length, fabs(x[0][i] - before[i]));
+  }
+  print_message("a step by singular vectors: off by %.2g of its length\n", difference / length);
+  assert_true(fabs(mu[0] / mu[1] - 1) <= 8 * N * N * U);
+  assert_true(difference <= pow(10, 7.8) * 8 * N * N * U * length);
+  tn_pool_free(&pool);
+}
+
+static void device_may_come_and_go(void **state) {
+  (void)state;
+  enum { N = 20 };
+  tn_pool *pool = pool_on_device();
+  const pn_opt_context context = {.pool = pool};
+  opt_probe p = {.f = opt_rosenbrock};
+  svds = 0;
+  pn_objective f = opt_squares(&p, N);
+  pn_opt *opt = opt_of("lm", N, NULL, 0);
+  pn_step_report report = {0};
+  double x[N] = {0}, worst = 0;
+  for (size_t k = 0; k < 400 && !report.stop; ++k) {
+    if (k == 3)
+      tn_pool_use(pool, NULL);
+    if (k == 5) {
+      assert_int_equal(svds, 3); /* the steps on the host need none */
+      tn_pool_use(pool, &host_device);
+    }
+    OK(pn_opt_step(opt, &context, &f, x, &report));
+  }
+  for (size_t i = 0; i < N; ++i)
+    worst = fmax(worst, fabs(x[i] - 1));
+  assert_true(worst < 1e-6); /* loss <= 1e-20 needs less */
+  pn_opt_free(&opt);
+  tn_pool_free(&pool);
+}
+
 /* ---- On a problem ---------------------------------------------------------------------------- */
 
 static const char *const burgers =
@@ -308,6 +407,8 @@ int main(void) {
       cmocka_unit_test(loss_that_stands_still_ends),
       cmocka_unit_test(geodesic_term_follows_a_valley),
       cmocka_unit_test(missing_slot_and_precision_are_refused),
+      cmocka_unit_test(step_is_the_same_on_a_device),
+      cmocka_unit_test(device_may_come_and_go),
       cmocka_unit_test(resumed_run_has_the_same_bits),
       cmocka_unit_test(report_tells_the_gradient),
   };

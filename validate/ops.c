@@ -53,14 +53,14 @@ typedef struct lab {
 
 /* ---- The engine's side ---------------------------------------------------------------------- */
 
-tn_status vd_run_points(tn_graph *graph, size_t n_leaves, const tn_value *leaf, size_t n_outputs,
-                        const tn_value *output, tn_dtype dtype, size_t n, double *const *x,
-                        double *got) {
+tn_status vd_run_points(tn_pool *pool, tn_graph *graph, size_t n_leaves, const tn_value *leaf,
+                        size_t n_outputs, const tn_value *output, tn_dtype dtype, size_t n,
+                        double *const *x, double *got) {
   tn_program *program = NULL;
   tn_exec *exec = NULL;
   tn_status status = tn_compile(graph, n_outputs, output, &program);
   if (status == TN_OK)
-    status = tn_exec_new(program, NULL, &exec);
+    status = tn_exec_new(program, pool, &exec);
   for (size_t k = 0; k < n_leaves && status == TN_OK; ++k) {
     tn_buffer *buffer = NULL;
     status = tn_buffer_new(dtype, 1, &n, &buffer);
@@ -141,10 +141,22 @@ static tn_status run_engine(lab *l) {
   if (status == TN_OK && l->n_outputs > 0)
     status = TN_NEW((size_t)l->n_outputs * l->points->n, &l->got);
   if (status == TN_OK && l->n_outputs > 0)
-    status = vd_run_points(graph, 1 + (size_t)vd_is_binary(l->c->op), leaf, (size_t)l->n_outputs,
-                           outputs, l->dtype, l->points->n, l->points->x, l->got);
+    status =
+        vd_run_points(l->o->pool, graph, 1 + (size_t)vd_is_binary(l->c->op), leaf,
+                      (size_t)l->n_outputs, outputs, l->dtype, l->points->n, l->points->x, l->got);
   tn_graph_free(&graph);
   return status;
+}
+
+/* Values alone: by the device's kernel of the row, or by a provider. */
+static tn_status run_device(lab *l, const char *provider) {
+  tn_value none[OUTPUTS];
+  if (l->c->along == 0)
+    record(l, none, (tn_value){0}, KERNEL, 0);
+  if (l->n_outputs == 0)
+    return TN_OK;
+  TN_TRY(TN_NEW(l->points->n, &l->got));
+  return vd_device_values(l->o, provider, l->c, l->dtype, l->points, l->got);
 }
 
 /* ---- Comparison ----------------------------------------------------------------------------- */
@@ -283,12 +295,34 @@ static tn_status compare(lab *l) {
   return TN_OK;
 }
 
+/* The values of the case by another provider; TN_OK and no row if it lacks the operation. */
+static tn_status audit_provider(const vd_options *o, const vd_case *c, tn_dtype dtype,
+                                const vd_points *points, const char *name, vd_report *report) {
+  vd_options values = *o;
+  values.max_order = 0;
+  lab l = {.o = &values, .c = c, .dtype = dtype, .points = points};
+  tn_status status = run_device(&l, o->provider);
+  bool lacks = status == TN_EUNSUPPORTED;
+  if (status == TN_OK && l.n_outputs > 0)
+    status = compare(&l);
+  if (status == TN_OK && l.n_outputs > 0) {
+    vd_row row = vd_provider_row(o, &l.cell[0], &l.promise[0], name);
+    status = vd_report_add(report, &row);
+  }
+  tn_free(&l.got);
+  return lacks ? TN_OK : status;
+}
+
 tn_status vd_audit_case(const vd_options *o, const vd_case *c, tn_dtype dtype, bool nested,
                         const vd_points *points, vd_report *report) {
   lab l = {.o = o, .c = c, .dtype = dtype, .nested = nested, .points = points};
   char name[48];
   vd_case_name(c, name, sizeof name);
-  tn_status status = run_engine(&l);
+  tn_status status = vd_on_device(o) && o->max_order == 0 ? run_device(&l, NULL) : run_engine(&l);
+  if (status == TN_EUNSUPPORTED && vd_on_device(o)) {
+    tn_free(&l.got);
+    return vd_or_absent(o, status, name, dtype, report);
+  }
   if (status == TN_OK && l.n_outputs > 0)
     status = compare(&l);
   for (int k = 0; k < l.n_outputs && status == TN_OK; ++k) {
@@ -297,6 +331,8 @@ tn_status vd_audit_case(const vd_options *o, const vd_case *c, tn_dtype dtype, b
     status = vd_report_add(report, &row);
   }
   tn_free(&l.got);
+  if (status == TN_OK && o->provider && o->min_order == 0)
+    status = audit_provider(o, c, dtype, points, name, report);
   return status;
 }
 
@@ -314,7 +350,10 @@ static tn_status audit_row(const vd_options *o, tn_op_id op, tn_dtype dtype, vd_
     vd_points_free(&points);
     TN_TRY(status);
   }
-  return vd_is_compare(op) && o->min_order == 0 ? vd_audit_compare(o, op, dtype, report) : TN_OK;
+  if (!vd_is_compare(op) || o->min_order > 0)
+    return TN_OK;
+  return vd_or_absent(o, vd_audit_compare(o, op, dtype, report), tn_op_row(op)->name, dtype,
+                      report);
 }
 
 static bool is_wanted(const vd_options *o, const char *name) {
@@ -328,6 +367,8 @@ tn_status vd_audit_ops(const vd_options *options, vd_report *report) {
                    o.max_order, HIGHEST, o.points, o.bits);
   if (o.only && !tn_op_find(o.only))
     return TN_FAIL(TN_EINPUT, "op audit: there is no operation `%s`", o.only);
+  if (o.provider && !vd_on_device(&o))
+    return TN_FAIL(TN_EINPUT, "op audit: provider `%s` without a device", o.provider);
   for (int d = 0; d < VD_FORMATS; ++d) {
     tn_dtype dtype = vd_formats[d];
     if (o.formats && !(o.formats >> dtype & 1))
@@ -336,7 +377,7 @@ tn_status vd_audit_ops(const vd_options *options, vd_report *report) {
       if (is_wanted(&o, tn_op_row((tn_op_id)op)->name))
         TN_TRY(audit_row(&o, (tn_op_id)op, dtype, report));
     if (is_wanted(&o, "where"))
-      TN_TRY(vd_audit_branches(&o, dtype, report));
+      TN_TRY(vd_or_absent(&o, vd_audit_branches(&o, dtype, report), "where", dtype, report));
     TN_TRY(vd_audit_structure(&o, dtype, report));
     TN_TRY(vd_audit_rows(&o, dtype, report));
   }

@@ -70,13 +70,28 @@ tn_status vd_points_all(tn_dtype dtype, vd_points *out) TN_MUST_USE;
 tn_status vd_audit_case(const vd_options *o, const vd_case *c, tn_dtype dtype, bool nested,
                         const vd_points *points, vd_report *report) TN_MUST_USE;
 /* Runs a graph's outputs over n points: leaves in dtype, x[k] its k-th. got: [n_outputs][n]. */
-tn_status vd_run_points(tn_graph *graph, size_t n_leaves, const tn_value *leaf, size_t n_outputs,
-                        const tn_value *output, tn_dtype dtype, size_t n, double *const *x,
-                        double *got) TN_MUST_USE;
+tn_status vd_run_points(tn_pool *pool, tn_graph *graph, size_t n_leaves, const tn_value *leaf,
+                        size_t n_outputs, const tn_value *output, tn_dtype dtype, size_t n,
+                        double *const *x, double *got) TN_MUST_USE;
 /* Rounds numbers to a dtype in place. */
 void vd_round_all(tn_dtype dtype, size_t n, double *x);
 /* (fg)_a = sum of C(a, b) f_b g_(a-b): the algebra of derivatives 0 .. order of one variable. */
 const tn_jet_table *vd_derivatives_table(tn_graph *graph, int order);
+
+/* On a device (ops_device.c). */
+bool vd_on_device(const vd_options *o);
+/* If `status` is TN_EUNSUPPORTED on a device: a row `absent` and TN_OK; else `status`. */
+tn_status vd_or_absent(const vd_options *o, tn_status status, const char *subject, tn_dtype dtype,
+                       vd_report *report) TN_MUST_USE;
+/* got[i] = the case's row of the points, by a provider (NULL: the device's own kernel). */
+tn_status vd_device_values(const vd_options *o, const char *provider, const vd_case *c,
+                           tn_dtype dtype, const vd_points *points, double *got) TN_MUST_USE;
+/* y = softmax or layer_norm of x[rows x width] by o->provider. */
+tn_status vd_device_rows(const vd_options *o, tn_op_id op, tn_dtype dtype, size_t rows, size_t width,
+                         double epsilon, const double *x, double *y) TN_MUST_USE;
+/* The row of a cell by o->provider: its figures beside our promise, and it passes. */
+vd_row vd_provider_row(const vd_options *o, const vd_cell *cell, const vd_promise *promise,
+                       const char *subject);
 
 /* Structure, sums and products (ops_struct.c). */
 tn_status vd_audit_structure(const vd_options *o, tn_dtype dtype, vd_report *report) TN_MUST_USE;

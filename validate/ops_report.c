@@ -41,6 +41,12 @@ static int orders_of(tn_op_id op) {
   }
 }
 
+/* Rows that say nothing about the promise: of another provider, or of what a device lacks. */
+static bool is_aside(const vd_options *o, const vd_row *row) {
+  return strcmp(row->method, "absent") == 0 ||
+         (o->provider && strcmp(row->method, o->provider) == 0);
+}
+
 static bool is_about(const vd_row *row, const tn_op *op, const char *dtype, int order) {
   size_t n = strlen(op->name);
   if (row->order != order || strcmp(row->dtype, dtype) != 0)
@@ -64,7 +70,7 @@ static tally count_cells(const vd_options *o, const vd_report *report, tn_dtype 
       continue;
     for (size_t i = 0; i < vd_report_rows(report); ++i) {
       const vd_row *row = vd_report_row(report, i);
-      if (!is_about(row, op, tn_dtype_name(dtype), order))
+      if (is_aside(o, row) || !is_about(row, op, tn_dtype_name(dtype), order))
         continue;
       ++rows;
       failed += !row->pass;
@@ -86,9 +92,11 @@ vd_coverage vd_coverage_of(const vd_options *options, const vd_report *report) {
       c.checked += t.checked;
       c.within += t.within;
     }
-  for (size_t i = 0; i < vd_report_rows(report); ++i)
-    if (strcmp(vd_report_row(report, i)->method, "rule") != 0)
-      c.points += vd_report_row(report, i)->points;
+  for (size_t i = 0; i < vd_report_rows(report); ++i) {
+    const vd_row *row = vd_report_row(report, i);
+    if (strcmp(row->method, "rule") != 0 && !is_aside(&o, row))
+      c.points += row->points;
+  }
   return c;
 }
 
@@ -142,11 +150,11 @@ typedef struct worst {
   const char *fused_of, *ulp_of, *c_of;
 } worst;
 
-static worst worst_of(const vd_report *report, const char *dtype, int order) {
+static worst worst_of(const vd_options *o, const vd_report *report, const char *dtype, int order) {
   worst w = {.fused = -1, .ulp = -1, .c = -1, .fused_of = "", .ulp_of = "", .c_of = ""};
   for (size_t i = 0; i < vd_report_rows(report); ++i) {
     const vd_row *r = vd_report_row(report, i);
-    if (r->order != order || strcmp(r->dtype, dtype) != 0)
+    if (r->order != order || strcmp(r->dtype, dtype) != 0 || is_aside(o, r))
       continue;
     w.points += r->points;
     w.below += r->below;
@@ -167,7 +175,7 @@ static tn_status tabulate_cells(const vd_options *o, vd_report *report, table *t
   for (int d = 0; d < VD_FORMATS; ++d)
     for (int order = 0; order < VD_ORDERS; ++order) {
       tally n = count_cells(o, report, vd_formats[d], order);
-      worst w = worst_of(report, tn_dtype_name(vd_formats[d]), order);
+      worst w = worst_of(o, report, tn_dtype_name(vd_formats[d]), order);
       if (n.cells == 0)
         continue;
       TN_TRY(put(t, tn_dtype_name(vd_formats[d])));
@@ -207,8 +215,8 @@ static tn_status jets_of(tn_op_id op, tn_dtype dtype, double got[DEEPEST + 1][AR
     y.channel[m] = y.channel[m].graph ? tn_broadcast(y.channel[m], tn_shape_of(leaf))
                                       : tn_fill(graph, dtype, tn_shape_of(leaf), 0);
   if (status == TN_OK)
-    status =
-        vd_run_points(graph, 1, &leaf, DEEPEST + 1, y.channel, dtype, ARGUMENTS, columns, got[0]);
+    status = vd_run_points(NULL, graph, 1, &leaf, DEEPEST + 1, y.channel, dtype, ARGUMENTS, columns,
+                           got[0]);
   tn_graph_free(&graph);
   return status;
 }
@@ -256,6 +264,60 @@ static tn_status tabulate_activation(tn_op_id op, table *t) {
   return status;
 }
 
+/* ---- Another provider ------------------------------------------------------------------------ */
+
+/* The row of the device's own kernel that a provider's row stands beside. */
+static const vd_row *own_row(const vd_report *report, const vd_row *of) {
+  for (size_t i = 0; i < vd_report_rows(report); ++i) {
+    const vd_row *r = vd_report_row(report, i);
+    if (strcmp(r->method, "kernel") == 0 && r->order == 0 && strcmp(r->subject, of->subject) == 0 &&
+        strcmp(r->dtype, of->dtype) == 0)
+      return r;
+  }
+  return NULL;
+}
+
+static tn_status put_figure(table *t, const vd_row *row, bool ulp) {
+  char text[CELL] = "";
+  if (row)
+    snprintf(text, sizeof text, "%.4g", ulp ? row->ulp : row->c);
+  return put(t, text);
+}
+
+static tn_status tabulate_provider(const vd_options *o, const vd_report *report, table *t) {
+  char text[CELL];
+  for (size_t i = 0; i < vd_report_rows(report); ++i) {
+    const vd_row *r = vd_report_row(report, i);
+    if (strcmp(r->method, o->provider) != 0)
+      continue;
+    const vd_row *own = own_row(report, r);
+    snprintf(text, sizeof text, "%.4g %s", r->bound, r->measure);
+    TN_TRY(put(t, r->subject));
+    TN_TRY(put(t, r->dtype));
+    TN_TRY(put_count(t, r->points));
+    TN_TRY(put(t, text));
+    TN_TRY(put_figure(t, own, true));
+    TN_TRY(put_figure(t, r, true));
+    TN_TRY(put_figure(t, own, false));
+    TN_TRY(put_figure(t, r, false));
+  }
+  return TN_OK;
+}
+
+static tn_status add_provider(const vd_options *o, vd_report *report) {
+  static const char *const heads[] = {"operation", "format",    "points", "promise",
+                                      "ulp",       "ulp there", "c",      "c there"};
+  char title[96];
+  table t = {0};
+  snprintf(title, sizeof title, "Values of single operations, and those of %s (\"there\")",
+           o->provider);
+  tn_status status = tabulate_provider(o, report, &t);
+  if (status == TN_OK)
+    status = add_table(report, &t, title, sizeof heads / sizeof *heads, heads);
+  tn_free(&t.text);
+  return status;
+}
+
 static tn_status advise(const vd_options *o, vd_report *report) {
   char text[400];
   vd_coverage c = vd_coverage_of(o, report);
@@ -264,7 +326,7 @@ static tn_status advise(const vd_options *o, vd_report *report) {
       "%zu of %zu cells (operations, formats and orders of differentiation) were checked at %zu "
       "points, and %zu keep their promise%s",
       c.checked, c.cells, c.points, c.within,
-      c.within == c.cells && vd_report_failures(report) == 0
+      c.within == c.checked && vd_report_failures(report) == 0
           ? "."
           : "; the rows that fail are listed below: results that depend on them deserve distrust.");
   return vd_report_advise(report, text);
@@ -289,7 +351,9 @@ tn_status vd_summarize_ops(const vd_options *options, vd_report *report) {
   tn_status status = tabulate_cells(&o, report, &cells);
   if (status == TN_OK)
     status = add_table(report, &cells, "Cells", sizeof heads / sizeof *heads, heads);
-  size_t n = o.only ? 0 : sizeof activations / sizeof *activations;
+  if (status == TN_OK && o.provider)
+    status = add_provider(&o, report);
+  size_t n = o.only || vd_on_device(&o) ? 0 : sizeof activations / sizeof *activations;
   for (size_t i = 0; i < n && status == TN_OK; ++i)
     status = tabulate_activation(activations[i], &derivatives);
   if (status == TN_OK && n > 0)

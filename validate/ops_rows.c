@@ -117,6 +117,25 @@ static void judge(const vd_replay *replay, tn_edge edge, const double *got, size
   }
 }
 
+/* The same rows by another provider; TN_OK and no row of the report if it lacks the operation. */
+static tn_status audit_provider(const vd_options *o, tn_op_id op, tn_dtype dtype, const rows *r,
+                                const vd_replay *replay, vd_report *report) {
+  double got[ROWS * WIDTH];
+  tn_edge edge = tn_program_output(r->program, 0);
+  vd_promise promise = {.dtype = dtype,
+                        .one_rounding = tn_dtype_compute(dtype) != dtype,
+                        .c = fmin(8, o->c_ceiling),
+                        .margin = 0.001};
+  vd_cell cell = {0};
+  tn_status status = vd_device_rows(o, op, dtype, ROWS, WIDTH, epsilon, r->data, got);
+  if (status == TN_EUNSUPPORTED)
+    return TN_OK;
+  TN_TRY(status);
+  judge(replay, edge, got, (size_t)ROWS * WIDTH, 0, &promise, &cell);
+  vd_row row = vd_provider_row(o, &cell, &promise, tn_op_row(op)->name);
+  return vd_report_add(report, &row);
+}
+
 static tn_status audit_in(const vd_options *o, tn_op_id op, tn_dtype dtype, vd_report *report) {
   rows r = {0};
   vd_replay *replay = NULL;
@@ -133,7 +152,7 @@ static tn_status audit_in(const vd_options *o, tn_op_id op, tn_dtype dtype, vd_r
   if (status == TN_OK)
     status = vd_replay_run(replay);
   if (status == TN_OK)
-    status = tn_exec_new(r.program, NULL, &exec);
+    status = tn_exec_new(r.program, o->pool, &exec);
   if (status == TN_OK)
     status = tn_exec_bind(exec, r.x, r.buffer);
   if (status == TN_OK)
@@ -153,6 +172,9 @@ static tn_status audit_in(const vd_options *o, tn_op_id op, tn_dtype dtype, vd_r
     vd_row row = vd_cell_row(&cell, &promise, tn_op_row(op)->name, k ? "grad" : "kernel", k);
     status = vd_report_add(report, &row);
   }
+  status = vd_or_absent(o, status, tn_op_row(op)->name, dtype, report);
+  if (status == TN_OK && o->provider && o->min_order == 0 && op != TN_OP_rstd)
+    status = audit_provider(o, op, dtype, &r, replay, report);
   tn_exec_free(&exec);
   vd_replay_free(&replay);
   close_rows(&r);

@@ -97,7 +97,7 @@ tn_status vd_audit_compare(const vd_options *o, tn_op_id op, tn_dtype dtype, vd_
     fill_pairs(o, n, x[0], x[1]);
     vd_round_all(dtype, n, x[0]);
     vd_round_all(dtype, n, x[1]);
-    status = vd_run_points(p.graph, 2, p.leaf, 1, p.output, dtype, n, x, got);
+    status = vd_run_points(o->pool, p.graph, 2, p.leaf, 1, p.output, dtype, n, x, got);
   }
   if (status == TN_OK) {
     vd_row row = {.method = "kernel", .measure = "wrong", .points = n, .order = 0};
@@ -222,8 +222,8 @@ tn_status vd_audit_branches(const vd_options *o, tn_dtype dtype, vd_report *repo
     vd_round_all(dtype, f->n, x);
     tn_status status = build_branch(f, dtype, o->max_order, &p);
     if (status == TN_OK)
-      status =
-          vd_run_points(p.graph, 1, p.leaf, p.n_outputs, p.output, dtype, f->n, arguments, got);
+      status = vd_run_points(o->pool, p.graph, 1, p.leaf, p.n_outputs, p.output, dtype, f->n,
+                             arguments, got);
     if (status == TN_OK)
       status = judge_branch(o, f, dtype, x, got, report);
     tn_graph_free(&p.graph);

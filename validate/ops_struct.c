@@ -32,6 +32,7 @@ typedef struct leaf { /* an array that a graph reads */
 } leaf;
 
 typedef struct bench {
+  tn_pool *pool;
   tn_graph *graph;
   tn_axis axis;
   size_t n_leaves, n_outputs;
@@ -39,8 +40,8 @@ typedef struct bench {
   tn_value output[MOST_OUT];
 } bench;
 
-static tn_status open_bench(bench *b) {
-  *b = (bench){0};
+static tn_status open_bench(const vd_options *o, bench *b) {
+  *b = (bench){.pool = o->pool};
   TN_TRY(tn_graph_new(&b->graph));
   b->axis = tn_axis_new(b->graph, "points");
   return TN_OK;
@@ -78,7 +79,7 @@ static tn_status run_bench(bench *b, const size_t *count, double *const *got) {
   tn_exec *exec = NULL;
   tn_status status = tn_compile(b->graph, b->n_outputs, b->output, &program);
   if (status == TN_OK)
-    status = tn_exec_new(program, NULL, &exec);
+    status = tn_exec_new(program, b->pool, &exec);
   for (size_t k = 0; k < b->n_leaves && status == TN_OK; ++k)
     status = bind_leaf(exec, &b->leaf[k]);
   if (status == TN_OK)
@@ -204,10 +205,10 @@ static const move moves[] = {
     {"either", WIDTH, build_either, want_either},
 };
 
-static tn_status run_move(const move *m, tn_dtype dtype, const double *a, const double *b,
-                          double *got) {
+static tn_status run_move(const vd_options *o, const move *m, tn_dtype dtype, const double *a,
+                          const double *b, double *got) {
   bench t;
-  TN_TRY(open_bench(&t));
+  TN_TRY(open_bench(o, &t));
   tn_value va = add_leaf(&t, dtype, true, POINTS, WIDTH, a);
   tn_value vb = add_leaf(&t, dtype, true, POINTS, WIDTH, b);
   t.output[t.n_outputs++] = m->build(va, vb);
@@ -238,14 +239,14 @@ static tn_status audit_moves(const vd_options *o, tn_dtype dtype, vd_report *rep
     double at = 0;
     if (!is_wanted(o, m->name))
       continue;
-    status = run_move(m, dtype, a, b, got);
+    status = run_move(o, m, dtype, a, b, got);
     for (size_t i = 0; i < n && status == TN_OK; ++i) {
       size_t row = i / m->width * WIDTH;
       if (!same_bits(got[i], m->expected(a + row, b + row, i % m->width)))
         ++wrong, at = (double)i;
     }
-    if (status == TN_OK)
-      status = put_wrong(report, m->name, dtype, 0, n, wrong, at);
+    status = status == TN_OK ? put_wrong(report, m->name, dtype, 0, n, wrong, at)
+                             : vd_or_absent(o, status, m->name, dtype, report);
   }
   tn_free(&a);
   tn_free(&b);
@@ -304,7 +305,7 @@ static tn_status audit_casts(const vd_options *o, tn_dtype to, vd_report *report
   for (int d = 0; d < VD_FORMATS && status == TN_OK; ++d) {
     bench t;
     fill_ties(o, vd_formats[d], to, CASTS, x);
-    status = open_bench(&t);
+    status = open_bench(o, &t);
     if (status != TN_OK)
       break;
     t.output[t.n_outputs++] = tn_cast(add_leaf(&t, vd_formats[d], true, CASTS, 0, x), to);
@@ -368,7 +369,7 @@ static tn_status audit_sum(const vd_options *o, tn_dtype dtype, size_t n, vd_rep
     bench t;
     for (size_t i = 0; i < n; ++i)
       x[i] = kind == 2 ? tn_round(dtype, 1.0 / 3) : kind ? fabs(x[i]) : x[i];
-    status = open_bench(&t);
+    status = open_bench(o, &t);
     if (status != TN_OK)
       break;
     t.output[t.n_outputs++] = tn_sum(add_leaf(&t, dtype, true, n, 0, x), 0);
@@ -428,7 +429,7 @@ static tn_status audit_lin(const vd_options *o, tn_dtype dtype, size_t k, vd_rep
   if (status == TN_OK)
     status = TN_NEW(CHANNELS * ROWS * OUT, &got);
   if (status == TN_OK)
-    status = open_bench(&t);
+    status = open_bench(o, &t);
   if (status == TN_OK) {
     tn_jet h = {.table = vd_derivatives_table(t.graph, CHANNELS - 1)}, y;
     for (size_t c = 0; c < CHANNELS; ++c) {
@@ -481,7 +482,7 @@ static tn_status audit_outer(const vd_options *o, tn_dtype dtype, size_t n, vd_r
   if (status == TN_OK)
     status = new_random(o, "outer z", dtype, PAIRS * n * OUT, &z);
   if (status == TN_OK)
-    status = open_bench(&t);
+    status = open_bench(o, &t);
   if (status == TN_OK) {
     tn_value hs[PAIRS], zs[PAIRS];
     for (size_t q = 0; q < PAIRS; ++q) {
@@ -521,7 +522,7 @@ static tn_status audit_jet_products(const vd_options *o, tn_dtype dtype, vd_repo
   if (status == TN_OK)
     status = TN_NEW(2 * CHANNELS * n, &got);
   if (status == TN_OK)
-    status = open_bench(&t);
+    status = open_bench(o, &t);
   if (status == TN_OK) {
     tn_jet a = {.table = vd_derivatives_table(t.graph, CHANNELS - 1)}, b = a, y, z;
     for (size_t c = 0; c < CHANNELS; ++c) {
@@ -564,21 +565,26 @@ static tn_status audit_jet_products(const vd_options *o, tn_dtype dtype, vd_repo
   return status;
 }
 
+static tn_status audit_sums(const vd_options *o, tn_dtype dtype, vd_report *report) {
+  static const size_t sums[] = {1, 7, 1000, 20000, 200000}, points[] = {1, 70, 700};
+  for (size_t i = 0; i < sizeof sums / sizeof *sums && is_wanted(o, "sum"); ++i)
+    if (sums[i] <= 200 * o->points || i < 3) /* long ones for long audits */
+      TN_TRY(vd_or_absent(o, audit_sum(o, dtype, sums[i], report), "sum", dtype, report));
+  for (size_t i = 0; i < sizeof points / sizeof *points && is_wanted(o, "jet_outer"); ++i)
+    TN_TRY(vd_or_absent(o, audit_outer(o, dtype, points[i], report), "jet_outer", dtype, report));
+  return TN_OK;
+}
+
 tn_status vd_audit_structure(const vd_options *o, tn_dtype dtype, vd_report *report) {
-  static const size_t lengths[] = {1, 2, 3, 16, 64, 257}, sums[] = {1, 7, 1000, 20000, 200000},
-                      points[] = {1, 70, 700};
+  static const size_t lengths[] = {1, 2, 3, 16, 64, 257};
   if (o->min_order == 0) {
     TN_TRY(audit_moves(o, dtype, report));
-    TN_TRY(audit_casts(o, dtype, report));
-    for (size_t i = 0; i < sizeof sums / sizeof *sums && is_wanted(o, "sum"); ++i)
-      if (sums[i] <= 200 * o->points || i < 3) /* long ones for long audits */
-        TN_TRY(audit_sum(o, dtype, sums[i], report));
-    for (size_t i = 0; i < sizeof points / sizeof *points && is_wanted(o, "jet_outer"); ++i)
-      TN_TRY(audit_outer(o, dtype, points[i], report));
+    TN_TRY(vd_or_absent(o, audit_casts(o, dtype, report), "cast", dtype, report));
+    TN_TRY(audit_sums(o, dtype, report));
   }
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths && is_wanted(o, "jet_lin"); ++i)
-    TN_TRY(audit_lin(o, dtype, lengths[i], report));
+    TN_TRY(vd_or_absent(o, audit_lin(o, dtype, lengths[i], report), "jet_lin", dtype, report));
   if (is_wanted(o, "jet_mul") || is_wanted(o, "jet_mulT"))
-    TN_TRY(audit_jet_products(o, dtype, report));
+    TN_TRY(vd_or_absent(o, audit_jet_products(o, dtype, report), "jet_mul", dtype, report));
   return TN_OK;
 }

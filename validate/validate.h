@@ -26,7 +26,7 @@ extern "C" {
 typedef struct vd_row {
   char subject[48]; /* "tanh", "powi 3", "min by a", an output's name */
   char dtype[8];    /* "f64", "f32", "mpfr" */
-  char method[12];  /* "kernel", "grad", "jet", "rule", "program", "difference" */
+  char method[12];  /* "kernel", "grad", "jet", "rule", "program", "difference"; "absent"; a provider's name */
   char measure[12]; /* what is judged: "ulp", "c", "digits", "norm2", "absolute" */
   int order;        /* of differentiation; -1: does not apply */
   size_t points;
@@ -111,6 +111,8 @@ typedef struct vd_options {
   int min_order;      /* of vd_audit_ops: lower orders are left out */
   unsigned formats;   /* of vd_audit_ops: bit d set: format d (a tn_dtype); 0: every float format */
   bool exhaustive;    /* vd_audit_ops: all 65,536 inputs of rows with one argument in bf16 and f16 */
+  tn_pool *pool;      /* vd_audit_ops: where programs run, a device included (borrowed); NULL: this thread */
+  const char *provider; /* vd_audit_ops: a library of the pool's device, as "cudnn", to judge beside it; or NULL */
 } vd_options;
 /* seed 1, 1000 points, 8 rule points, order 3, 256 bits, c 12, norm-2 128 u. */
 TN_API vd_options vd_options_default(void);
@@ -130,7 +132,9 @@ TN_API tn_status vd_mutate_rules(uint64_t seed, vd_mutants *out) TN_MUST_USE;
 
 /* Every row in every float format through the engine: values (kernel), nested reverse mode (grad) and
  * univariate jets (jet), comparisons, selection, structure, sums and products, against MPFR on the same
- * stored numbers. Judged in ulp or by c; ops_judge.c has the promises. */
+ * stored numbers. Judged in ulp or by c; ops_judge.c has the promises. On a device, values of rows go through its
+ * kernels of single rows and all else through executors; what it lacks is a row `absent` without points. Rows of a
+ * provider have its name as method and always pass: the promises are not its own. */
 TN_API tn_status vd_audit_ops(const vd_options *options, vd_report *report) TN_MUST_USE;
 
 /* What an audit of operations covered. A cell is an operation in a format at an order of

@@ -17,6 +17,13 @@ typedef struct bench_options {
   const char *data; /* weights and points of a case; NULL: own random numbers */
   size_t check;     /* descent steps before loss_after; 0: none */
   const char *json; /* file; NULL */
+  const char *device; /* step: "cuda"; NULL: the CPU */
+  /* scaling */
+  const char *ranks;    /* "1,2,4": numbers of ranks to start; NULL: those that run already */
+  const char *split;    /* what ranks share: "points" (NULL, too) or "layers" */
+  double latency;       /* us a hop, of an interconnect for the model; 0: the measured one */
+  double bandwidth;     /* GB/s a rank; 0: measured */
+  double gpu_step;      /* s of the step on one device of the model; 0: this machine's */
 } bench_options;
 
 /* cmd_bench.c: sets the dtype if there is a text; false: it is no number format, and that was said. */
@@ -41,6 +48,12 @@ const char *bench_compiler(void); /* "gcc 12.2.0" */
 /* ---- Peak (bench_peak.c) ---- */
 
 int bench_peak(const bench_options *options); /* exit status */
+
+/* ---- Scaling ---- */
+
+int bench_scaling(const bench_options *options); /* bench_scaling.c; exit status */
+/* bench_launch.c: runs the same for each number of ranks in options->ranks, by mpirun, and makes one table. */
+int bench_launch(const bench_options *options);
 
 /* ---- Cases (bench_cases.c) ---- */
 

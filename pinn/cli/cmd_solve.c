@@ -1,14 +1,23 @@
-/* cmd_solve.c: `pinn solve`: trains a problem. Arguments, signals and exit status; pinn/solve.c
- * does it. */
+/* cmd_solve.c: `pinn solve`: trains a problem. Arguments, signals, ranks and exit status; pinn/solve.c
+ * does it.
+ *
+ * Under mpirun every rank runs this. What fails on all ranks alike is told by the first one, and all
+ * end with the same status. A rank that fails by itself, or has lost another one, ends all of them.
+ * Several may find a lost rank at the same moment: they wait for their turn to speak, and the first
+ * that speaks ends the others.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pinn/cli/audit.h"
+#include "pinn/cli/backends.h"
 #include "pinn/cli/options.h"
 #include "pinn/pinn.h"
+#include "tensor/factor.h"
 
 /* The first signal asks for a stop at the next step, after a save; the second ends the process at
  * once. */
@@ -69,26 +78,85 @@ static tn_status save_interval(double *seconds) {
   return TN_OK;
 }
 
-static tn_status check_device(const char *device) {
-  if (strcmp(device, "cpu") == 0)
-    return TN_OK;
-  if (strcmp(device, "cuda") == 0) {
-    return TN_FAIL(TN_EENV,
-                   "--device cuda: this build has no CUDA backend; it runs on the CPU only "
-                   "(`--device cpu`)");
-  }
-  return TN_FAIL(TN_EINPUT, "pinn solve: --device is `%s`, expected cpu or cuda", device);
+/* ---- Ranks ----------------------------------------------------------------------------------- */
+
+/* As cli_start, but only the first rank prints. */
+static int start(const cli_command *self, const cli_option *options, const char *more, int argc,
+                 char **argv, bool lead, const char **words, size_t *n) {
+  bool help = false;
+  if (lead)
+    return cli_start(self, options, more, argc, argv, 1, 1, "the problem file", words, n);
+  tn_status status = cli_parse(self, options, argc, argv, words, n, &help);
+  if (status != TN_OK)
+    return cli_exit_status(status);
+  return help ? 0 : *n == 1 ? -1 : 2;
 }
+
+/* The exit status after a failure, told once. all_failed: every rank is here. */
+static int failed(tn_comm *comm, tn_status status, bool all_failed) {
+  const size_t rank = tn_comm_rank(comm);
+  if (comm == NULL)
+    return cli_failed(status);
+  if (all_failed)
+    return rank == 0 ? cli_failed(status) : cli_exit_status(status);
+  (void)signal(SIGTERM, SIG_DFL); /* how another rank ends this one */
+  struct timespec turn = {(time_t)(rank * 3 / 10), (long)(rank * 3 % 10) * 100000000};
+  (void)nanosleep(&turn, NULL);
+  if (rank > 0 && status != TN_EPEER)
+    fprintf(stderr, "%s: ", tn_comm_name(comm, rank));
+  int code = cli_failed(status);
+  fflush(stderr);
+  tn_comm_abort(comm, code);
+  return code;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static const char more[] = "Without --out the folder is FILE.out beside you, or the next free "
                            "name. It holds result.h5 (weights\n"
                            "and all that --resume needs), summary.json and report.html. SIGINT, "
                            "SIGTERM and SIGHUP save and stop;\n"
                            "a second signal stops at once. PINN_SAVE_SECONDS in the environment "
-                           "sets the time between saves (30).\n";
+                           "sets the time between saves (30).\n"
+                           "\n`mpirun -n 4 pinn solve FILE ...` shares the points among four processes, with the "
+                           "same bits;\nPINN_COMM_SECONDS sets how long they wait for each other (60).\n";
+
+/* All but what the words say; returns the exit status. */
+static int train(pn_solve_options *solve, const char *device, const char *split, int argc,
+                 char **argv) {
+  pn_outcome outcome = PN_NOT_CONVERGED;
+  char *command = NULL;
+  bool all_failed = false;
+  tn_status status = save_interval(&solve->save_seconds);
+  solve->split_layers = strcmp(split, "layers") == 0;
+  if (status == TN_OK && !solve->split_layers && strcmp(split, "points") != 0)
+    status = TN_FAIL(TN_EINPUT, "pinn solve: --split is `%s`, expected points or layers", split);
+  if (status == TN_OK)
+    status = command_line(argc, argv, &command);
+  if (status == TN_OK)
+    status = cli_device(device, &solve->device);
+  if (solve->comm != NULL) {
+    status = tn_comm_agree(solve->comm, "opening the device", status);
+    all_failed = status != TN_OK && status != TN_EPEER;
+  }
+  if (status == TN_OK) {
+    solve->command = command;
+    solve->floor = cli_floor;
+    solve->floor_context = solve;
+    solve->live = isatty(STDOUT_FILENO) == 1;
+    solve->all_failed = &all_failed;
+    catch_signals();
+    status = pn_solve(solve, &outcome);
+  }
+  int code = status == TN_OK ? (int)outcome : failed(solve->comm, status, all_failed);
+  tn_device_close(&solve->device);
+  tn_free(&command);
+  return code;
+}
 
 static int run(const cli_command *self, int argc, char **argv) {
-  pn_solve_options solve = {.device = "cpu"};
+  pn_solve_options solve = {0};
+  const char *device = "cpu", *split = "points";
   cli_texts sets = {0};
   cli_seed seed = {0};
   bool quiet = false;
@@ -96,7 +164,9 @@ static int run(const cli_command *self, int argc, char **argv) {
       {"out", "DIR", CLI_TEXT, &solve.out, "folder for the results"},
       {"set", "path=value", CLI_TEXTS, &sets,
        "change a key of the file, as `--set stage.1.steps=50`"},
-      {"device", "cpu|cuda", CLI_TEXT, &solve.device, "where to run (default cpu)"},
+      {"device", "cpu|cuda", CLI_TEXT, &device, "where to run (default cpu)"},
+      {"split", "points|layers", CLI_TEXT, &split,
+       "what ranks share (default points); layers: for networks too large for one"},
       {"threads", "n", CLI_COUNT, &solve.threads,
        "threads (default: all cores the process may use)"},
       {"seed", "n", CLI_SEED, &seed, "of all random numbers (default: the file's, or 0)"},
@@ -107,42 +177,31 @@ static int run(const cli_command *self, int argc, char **argv) {
       {0},
   };
   const char *words[256];
-  char *command = NULL;
   size_t n = 0;
-  pn_outcome outcome = PN_NOT_CONVERGED;
+  tn_comm *comm = NULL;
   if (argc > 256)
     return cli_failed(TN_FAIL(TN_EINPUT, "pinn solve: more than 256 words"));
-  int status = cli_start(self, options, more, argc, argv, 1, 1, "the problem file", words, &n);
-  if (status >= 0) {
-    tn_free(&sets.text);
-    return status;
-  }
-  tn_status done = check_device(solve.device);
-  if (done == TN_OK)
-    done = save_interval(&solve.save_seconds);
-  if (done == TN_OK)
-    done = command_line(argc, argv, &command);
-  if (done == TN_OK) {
+  tn_status ranks = cli_ranks(&comm);
+  if (ranks != TN_OK)
+    return cli_failed(ranks);
+  int status = start(self, options, more, argc, argv, tn_comm_rank(comm) == 0, words, &n);
+  if (status < 0) {
     solve.path = words[0];
     solve.n_overrides = sets.n;
     solve.overrides = sets.text;
     solve.seed_given = seed.given;
     solve.seed = seed.value;
-    solve.command = command;
-    solve.floor = cli_floor;
-    solve.floor_context = &solve;
+    solve.comm = comm;
     solve.terminal = quiet ? NULL : stdout;
-    solve.live = isatty(STDOUT_FILENO) == 1;
-    catch_signals();
-    done = pn_solve(&solve, &outcome);
+    status = train(&solve, device, split, argc, argv);
   }
-  tn_free(&command);
   tn_free(&sets.text);
-  return done == TN_OK ? (int)outcome : cli_failed(done);
+  tn_comm_free(&comm);
+  return status;
 }
 
 const cli_command cli_solve = {
     "solve",
     "FILE [--out DIR] [--set path=value]... [--device cpu|cuda] [--threads n] [--seed n]\n"
-    "                  [--seconds s] [--resume] [--no-check] [--quiet]",
+    "                  [--split points|layers] [--seconds s] [--resume] [--no-check] [--quiet]",
     "Trains a network on a problem file and writes the results to a folder.", run};

@@ -56,7 +56,8 @@ static const char help[] =
     "pinn validate underflow FILE  what a 16-bit format would lose of these numbers, by layer and\n"
     "                              order of derivative, and the scales that save most\n"
     "\nFORMAT is f64, f32, tf32, bf16 or f16 for ops (all of them unless given); those or tf32x3,\n"
-    "bf16x3, f16x3 (three products of the format for one) for problem (f64 unless given); f16, bf16\n"
+    "bf16x3, f16x3 (three products of the format for one) for problem (f64 unless given); f16, "
+    "bf16\n"
     "or tf32 for underflow (f16 unless given).\n"
     "\nExit status: 1 if a row misses its bound, or the format does not carry the step.\n";
 
@@ -77,8 +78,8 @@ static tn_status check_points(const cli_validation *v, const char *part) {
   size_t most = strcmp(part, "underflow") == 0 ? 10000000 : 1000000;
   if (v->points <= most)
     return TN_OK;
-  return TN_FAIL(TN_EINPUT, "pinn validate %s: --points is %zu, expected at most %zu", part, v->points,
-                 most);
+  return TN_FAIL(TN_EINPUT, "pinn validate %s: --points is %zu, expected at most %zu", part,
+                 v->points, most);
 }
 
 /* The part that the words name. */
@@ -92,6 +93,9 @@ static int dispatch(cli_validation *v, size_t n, const char *const *words) {
                               "pinn validate %s: the problem file is missing\n"
                               "usage: pinn validate %s FILE [--weights RESULT]",
                               part, part));
+  if (of_file && (v->device != NULL || v->provider != NULL))
+    return cli_failed(TN_FAIL(
+        TN_EINPUT, "pinn validate %s: --device and --provider are for `pinn validate ops`", part));
   if (of_file)
     return part[0] == 'p' ? cli_validate_problem(v, words[1]) : cli_validate_underflow(v, words[1]);
   return cli_failed(TN_FAIL(TN_EINPUT,
@@ -111,6 +115,10 @@ static int run(const cli_command *self, int argc, char **argv) {
       {"only", "NAME", CLI_TEXT, &v.only, "ops: this operation alone, as in `pinn ops`"},
       {"order", "n", CLI_TEXT, &v.order, "ops: this order of differentiation alone, 0 to 3"},
       {"exhaustive", NULL, CLI_FLAG, &v.exhaustive, "ops: every input of the 16-bit formats"},
+      {"device", "NAME", CLI_TEXT, &v.device,
+       "ops: where they run, cpu or cuda; on a device values alone unless --order is given"},
+      {"provider", "NAME", CLI_TEXT, &v.provider,
+       "ops: a library of the device to show beside its own kernels: cudnn"},
       {"weights", "RESULT", CLI_TEXT, &v.weights,
        "problem, underflow: trained weights, an out folder or result.h5"},
       {"dtype", "FORMAT", CLI_TEXT, &v.dtype, "the number format, see below"},

@@ -4,9 +4,15 @@
  * format. Then values and derivatives in each format. --exhaustive replaces the sample of bf16 and f16 by all
  * their numbers, and adds all pairs of them through + - * /. The JSON object begins with "cells", "checked",
  * "within" and "points".
+ *
+ * With --device the same numbers come from the device. A program is compiled for every function, format and order
+ * there, so only values are audited unless --order asks for derivatives; rules, which have no device, and
+ * pairs are left to the CPU. --provider shows a library of the device beside its own kernels.
  */
+#include "pinn/cli/backends.h"
 #include "pinn/cli/validate.h"
 #include "pinn/pinn.h"
+#include "tensor/factor.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +46,26 @@ static tn_status read_request(cli_validation *v) {
                      v->order);
     o->min_order = o->max_order = v->order[0] - '0';
   }
+  if (v->provider != NULL && strcmp(v->provider, "cudnn") != 0)
+    return TN_FAIL(TN_EINPUT, "pinn validate ops: --provider is `%s`, expected cudnn", v->provider);
+  if (v->provider != NULL && (v->device == NULL || strcmp(v->device, "cpu") == 0))
+    return TN_FAIL(TN_EINPUT,
+                   "pinn validate ops: --provider is a library of a device: add --device cuda");
+  o->provider = v->provider;
+  return TN_OK;
+}
+
+/* Opens the device that was asked for; *pool: NULL for the CPU. */
+static tn_status open_device(cli_validation *v, tn_device **device, tn_pool **pool) {
+  vd_options *o = &v->options;
+  TN_TRY(cli_device(v->device, device));
+  if (*device == NULL)
+    return TN_OK;
+  TN_TRY(tn_pool_new(1, pool));
+  tn_pool_use(*pool, *device);
+  o->pool = *pool;
+  if (v->order == NULL)
+    o->max_order = 0;
   return TN_OK;
 }
 
@@ -68,32 +94,42 @@ static tn_status audit_pairs(const cli_validation *v, vd_report *report) {
 }
 
 static tn_status audit(const cli_validation *v, vd_report *report) {
-  if (v->dtype == NULL && v->order == NULL)
+  bool here = v->options.pool == NULL;
+  if (here && v->dtype == NULL && v->order == NULL)
     TN_TRY(vd_audit_rules(&v->options, report));
   TN_TRY(vd_audit_ops(&v->options, report));
-  if (v->exhaustive)
+  if (here && v->exhaustive)
     TN_TRY(audit_pairs(v, report));
   return vd_summarize_ops(&v->options, report);
 }
 
-int cli_validate_ops(cli_validation *v) {
-  vd_report *report = NULL;
-  char head[200];
-  tn_status done = read_request(v);
-  if (done == TN_OK)
-    done = vd_report_new(&report);
-  if (done == TN_OK)
-    done = audit(v, report);
-  if (done != TN_OK) {
-    vd_report_free(&report);
-    return cli_failed(done);
-  }
+static int deliver(cli_validation *v, const tn_device *device, const vd_report *report) {
+  char head[200], title[320] = "Operations against MPFR";
+  if (device != NULL)
+    snprintf(title, sizeof title, "Operations on %.250s against MPFR", tn_device_text(device));
   vd_coverage c = vd_coverage_of(&v->options, report);
   snprintf(head, sizeof head, "\"cells\":%zu,\"checked\":%zu,\"within\":%zu,\"points\":%zu",
            c.cells, c.checked, c.within, c.points);
   v->json_head = head;
-  int status = cli_deliver(v, report, "Operations against MPFR");
+  int status = cli_deliver(v, report, title);
   v->json_head = NULL;
+  return status;
+}
+
+int cli_validate_ops(cli_validation *v) {
+  vd_report *report = NULL;
+  tn_device *device = NULL;
+  tn_pool *pool = NULL;
+  tn_status done = read_request(v);
+  if (done == TN_OK)
+    done = open_device(v, &device, &pool);
+  if (done == TN_OK)
+    done = vd_report_new(&report);
+  if (done == TN_OK)
+    done = audit(v, report);
+  int status = done == TN_OK ? deliver(v, device, report) : cli_failed(done);
   vd_report_free(&report);
+  tn_pool_free(&pool);
+  tn_device_close(&device);
   return status;
 }

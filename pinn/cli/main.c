@@ -1,8 +1,8 @@
 /* main.c: the program `pinn`: finds the command and hands over.
  *
  * Exit status of every command: 0 aim met, 1 ran and the aim missed, 2 bad input, 3 environment or
- * files, 4 a value that is not finite, 130 and 143 after SIGINT and SIGTERM (128 + the signal's
- * number in general). Errors go to stderr; what was asked for goes to stdout.
+ * files, 4 a value that is not finite, 5 another rank was lost, 130 and 143 after SIGINT and SIGTERM
+ * (128 + the signal's number in general). Errors go to stderr; what was asked for goes to stdout.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void usage(FILE *file) {
       file,
       "\n`pinn COMMAND --help` says more; `pinn --version` prints the version.\n"
       "Exit status: 0 aim met, 1 ran and missed, 2 bad input, 3 environment or files, 4 a value\n"
-      "that is not finite, 130 or 143 stopped by a signal.\n");
+      "that is not finite, 5 another rank was lost, 130 or 143 stopped by a signal.\n");
 }
 
 static int unknown(const char *word) {
@@ -76,7 +76,14 @@ static bool isa_is_known(void) {
   return false;
 }
 
+/* What libraries have to say and nobody asked for: warnings go to stderr. */
+static void on_log(void *context, tn_log_level level, const char *text) {
+  (void)context;
+  fprintf(stderr, "pinn: %s: %s\n", tn_log_level_name(level), text);
+}
+
 int main(int argc, char **argv) {
+  tn_log_callback(TN_LOG_WARNING, on_log, NULL);
   if (!isa_is_known() || !executor_is_known())
     return 3;
   if (argc < 2) {

@@ -238,6 +238,8 @@ int cli_exit_status(tn_status status) {
     return 2;
   case TN_ENONFINITE:
     return PN_NONFINITE;
+  case TN_EPEER:
+    return 5;
   default:
     return 3;
   }

@@ -53,7 +53,7 @@ int cli_start(const cli_command *command, const cli_option *options, const char 
               char **argv, size_t least, size_t most, const char *what, const char **positionals,
               size_t *n_positionals);
 
-/* The exit status that a status stands for: 0, 2 (bad input), 3 (environment), 4 (non-finite). */
+/* The exit status that a status stands for: 0, 2 (bad input), 3 (environment), 4 (non-finite), 5 (a lost rank). */
 int cli_exit_status(tn_status status);
 /* Prints the error text of this thread to stderr and returns its exit status. */
 int cli_failed(tn_status status);

@@ -13,6 +13,8 @@ typedef struct cli_validation {
   const char *dtype;                  /* NULL: the part's own choice */
   const char *only;                   /* ops: one operation */
   const char *order;                  /* ops: one order of differentiation, as text; NULL: all */
+  const char *device;                 /* ops: "cuda"; NULL: the CPU */
+  const char *provider;               /* ops: a library of the device to judge beside it; NULL: none */
   const char *json_head;              /* members for the head of the JSON object; NULL: none */
   size_t points;                      /* 0: the part's own choice */
   size_t steps;                       /* underflow: of training with a scaler; 0: 200 */
