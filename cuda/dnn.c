@@ -12,6 +12,7 @@
  * Arrays are the host's, in the format that the operation computes in; 16-bit formats travel as 16 bits, and cuDNN
  * rounds its results to them.
  */
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -166,7 +167,8 @@ static bool mode_of(tn_op_id id, cudnnActivationMode_t *mode) {
 static tn_status activate(job *j, cudnnActivationMode_t mode, cudnnActivationDescriptor_t how) {
   DNN_TRY(j, cudnnSetTensor4dDescriptor,
           (j->shape, CUDNN_TENSOR_NCHW, j->type, 1, 1, 1, (int)j->n));
-  DNN_TRY(j, cudnnSetActivationDescriptor, (how, mode, CUDNN_PROPAGATE_NAN, 1));
+  double coefficient = mode == CUDNN_ACTIVATION_RELU ? DBL_MAX : 1; /* of relu: its upper bound */
+  DNN_TRY(j, cudnnSetActivationDescriptor, (how, mode, CUDNN_PROPAGATE_NAN, coefficient));
   DNN_TRY(j, cudnnActivationForward,
           (j->handle, how, factor(j, 0), j->shape, input(j), factor(j, 1), j->shape, output(j)));
   return TN_OK;

@@ -32,7 +32,7 @@ typedef struct gpu_nccl_state {
   tn_comm *ranks;  /* borrowed; not looked at when the device is closed */
   CUevent event;
   double limit; /* seconds, of the last call */
-  bool lost;
+  bool joined, lost;
   char why[192];
 } state;
 
@@ -65,7 +65,8 @@ static bool is_of_peers(ncclResult_t result) {
   return result == ncclRemoteError || result == ncclSystemError;
 }
 
-/* Aborts, and says what happened. result: ncclInProgress if the limit has passed. */
+/* Aborts, and says what happened. result: ncclInProgress if the limit has passed. A roll call ends the ranks'
+ * communicator, even if all answer; while joining, the agreement that follows finds out who is gone. */
 static tn_status lose(state *s, const char *what, const char *call, ncclResult_t result,
                       double limit) {
   char words[96] = "";
@@ -79,7 +80,7 @@ static tn_status lose(state *s, const char *what, const char *call, ncclResult_t
              words[0] ? ": " : "", words);
   }
   abort_once(s);
-  if (result == ncclInProgress || is_of_peers(result))
+  if (s->joined && (result == ncclInProgress || is_of_peers(result)))
     TN_TRY(tn_comm_missing(s->ranks, what));
   bool ours = result == ncclInvalidArgument || result == ncclInvalidUsage;
   return TN_FAIL(ours ? TN_EINTERNAL : TN_EENV, "%s: NCCL, %s", what, s->why);
@@ -104,6 +105,8 @@ static tn_status wait(gpu_context *g, state *s, double until, ncclResult_t *resu
   double start = now();
   for (;;) {
     CUresult reached = g->driver->cuEventQuery(s->event);
+    if (reached == CUDA_SUCCESS)
+      *result = ncclSuccess; /* whatever it was told before */
     if (reached != CUDA_ERROR_NOT_READY)
       return gpu_result(g, reached, "cuEventQuery");
     ncclResult_t got = s->lib->ncclCommGetAsyncError(s->comm, result);
@@ -214,9 +217,10 @@ static tn_status share_id(state *s, tn_comm *comm, ncclUniqueId *id) {
   return tn_comm_broadcast(comm, "NCCL: an id", 0, sizeof *id, id);
 }
 
+/* Half the limit: ranks where it fails at once wait a whole one for the others. */
 static tn_status make(state *s, tn_comm *comm, ncclUniqueId id) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  double limit = tn_comm_limit_of(comm);
+  double limit = tn_comm_limit_of(comm) / 2;
   s->limit = limit;
   config.blocking = 0;
   ncclResult_t result = s->lib->ncclCommInitRankConfig(&s->comm, (int)tn_comm_size(comm), id,
@@ -268,6 +272,7 @@ tn_status gpu_nccl_join(tn_device *device, tn_comm *comm) {
   }
   status = start(g, v, comm, s);
   if (status == TN_OK) {
+    s->joined = true;
     v->nccl_state = s;
     return TN_OK;
   }

@@ -80,9 +80,12 @@ static tn_status merge(const pn_loss *l, pn_leaf *a, pn_leaf *b, size_t worker) 
   if (b->height == 0)
     return TN_OK;
   a->height = least(a->height + b->height, n);
-  return lapack(LAPACKE_dtpqrt_work(LAPACK_COL_MAJOR, rows, columns, rows, panel, a->C, columns,
+  TN_TRY(lapack(LAPACKE_dtpqrt_work(LAPACK_COL_MAJOR, rows, columns, rows, panel, a->C, columns,
                                     b->C, columns, b->T, panel, merge_work(l, worker)),
-                "dtpqrt");
+                "dtpqrt"));
+  for (size_t j = a->height; j < n; ++j) /* zeros but for rounding, and no part of messages */
+    memset(a->C + a->height + j * n, 0, (j + 1 - a->height) * sizeof *a->C);
+  return TN_OK;
 }
 
 /* Q^T w, first the leaf's reflectors ... */

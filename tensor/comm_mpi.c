@@ -38,6 +38,14 @@ bool tn_mpi_launched(void) {
   return ranks == 0 || ranks > 1;
 }
 
+size_t tn_mpi_rank(void) {
+  static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "PMIX_RANK",
+                                      "SLURM_PROCID"};
+  for (size_t i = 0; tn_mpi_launched() && i < sizeof ranks / sizeof *ranks; ++i)
+    if (count_in(ranks[i]) >= 0) return (size_t)count_in(ranks[i]);
+  return 0;
+}
+
 /* ---- The class ---- */
 
 typedef struct tn_mpi {

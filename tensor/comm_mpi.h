@@ -6,6 +6,8 @@
 
 /* Has a launcher started more than one rank? Looks at the environment alone. */
 TN_API bool tn_mpi_launched(void);
+/* The number that the launcher gives this process, by the environment alone; 0 without a launcher. */
+TN_API size_t tn_mpi_rank(void);
 /* Loads the module that knows MPI, initialises MPI and makes the communicator of all ranks; collective. TN_EENV, with
  * what to do, if the module is missing or does not fit, or MPI does not see the ranks that the launcher says. Once a
  * process. A rank that fails calls tn_comm_abort; tn_comm_free ends MPI. */

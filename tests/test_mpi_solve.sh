@@ -43,6 +43,33 @@ echo "the same bits: $good of $total"
 # Helmholtz in two dimensions, 100 steps; its second derivatives take part in every sum.
 same f18 2 4 -- "$SOURCE_DIR/tests/data/cases/f18_helmholtz.toml" --set "$(stage adam 100)"
 
+# 46 weights and 184 rows: neighbouring leaves of the QR that have fewer rows than weights together.
+cat >thin.toml <<'END'
+domain = { x = [-1, 1] }
+unknowns = { u = "x" }
+equations = { e = "u_xx + u^3 = sin(3*x)" }
+network = { width = 5, depth = 2 }
+points = { interior = 178 }
+[conditions]
+a = { on = "x = -1", equation = "u = 0.5" }
+b = { on = "x = 1", equation = "u = 0" }
+c = { on = "x = 0.5", equation = "u = 0" }
+d = { on = "x = 0", equation = "u = 0" }
+f = { on = "x = -0.5", equation = "u = 0" }
+g = { on = "x = 0.25", equation = "u = 0" }
+END
+for n in 178 179 180; do
+  same "thin$n" 2 3 4 -- thin.toml --set "points.interior=$n" --set "$(stage lm 4)"
+done
+
+# What is not shared is done once.
+for verb in "check $burgers" "eval adam.1 --grid x=0:1:2,t=0:1:2 u" "doctor"; do
+  "$PINN" $verb >alone.txt 2>/dev/null
+  ranks 3 "$PINN" $verb >three.txt 2>/dev/null
+  [ -s alone.txt ] && [ "$(wc -l <alone.txt)" -eq "$(wc -l <three.txt)" ]
+  say $? "pinn $verb on 3 ranks: $(wc -l <three.txt) lines, $(wc -l <alone.txt) alone"
+done
+
 # Tiles are micro-batches: neither their size nor the ranks change a bit.
 for tile in 1 2 8; do
   for r in 1 2 4; do

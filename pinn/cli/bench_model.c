@@ -39,7 +39,7 @@ static void add_row(model *m, size_t stage[MODEL_LOOPS], const tn_profile_row *r
   model_loop *loop = loop_of(m, stage, row, row->loop, parameters);
   loop->seconds += row->seconds;
   if (row->work == TN_WORK_WEIGHTS || row->work == TN_WORK_SUMS)
-    loop->sum_bytes += (double)row->width * (double)tn_dtype_size(row->dtype);
+    loop->sum_bytes += (double)row->width * (double)tn_dtype_size(tn_dtype_compute(row->dtype));
 }
 
 /* Loops of one stage send their sums together. */
@@ -98,7 +98,7 @@ tn_status model_measure(const bench_step *step, double seconds, model *out) {
                      .lanes = step->dtype == TN_F64 ? 8 : 16,
                      .trainable = step->parameters,
                      .seconds = seconds,
-                     .sum_bytes = (double)(step->parameters * tn_dtype_size(step->dtype))};
+                     .sum_bytes = (double)(step->parameters * tn_dtype_size(tn_dtype_compute(step->dtype)))};
     return TN_OK;
   }
   TN_TRY(status);

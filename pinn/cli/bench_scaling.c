@@ -298,6 +298,9 @@ static bool has_wishes(const bench_options *o) {
 static void put_model(bench_text *out, bench_text *json, const scaling *s) {
   model m = wished(s);
   double talk = 0, one = model_step(&m, 1, false, &talk);
+  bench_json_number(json, "model_step_ms", s->layers ? NAN : 1e3 * one); /* what the model stands on */
+  bench_json_number(json, "model_latency_us", m.latency < 0 ? NAN : 1e6 * m.latency);
+  bench_json_number(json, "model_bandwidth_gb_s", m.bandwidth > 0 ? 1e-9 * m.bandwidth : NAN);
   bench_put(json, ",\n  \"model\": [");
   if (s->layers || m.latency < 0 || !(m.bandwidth > 0)) {
     bench_put(
@@ -319,7 +322,7 @@ static void put_model(bench_text *out, bench_text *json, const scaling *s) {
   for (size_t r = 1; r <= MOST_MODEL; r *= 2) {
     double talk_weak = 0, strong = model_step(&m, r, false, &talk),
            weak = model_step(&m, r, true, &talk_weak);
-    bench_put(out, "  %6zu %12.4f %9.1f %% %9.1f %%  %12.4f %9.1f %% %9.1f %%\n", r, 1e3 * strong,
+    bench_put(out, "  %6zu %12.4g %9.1f %% %9.1f %%  %12.4g %9.1f %% %9.1f %%\n", r, 1e3 * strong,
               100 * one / ((double)r * strong), 100 * talk / strong, 1e3 * weak, 100 * one / weak,
               100 * talk_weak / weak);
     bench_put(json,

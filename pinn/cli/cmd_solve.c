@@ -80,18 +80,6 @@ static tn_status save_interval(double *seconds) {
 
 /* ---- Ranks ----------------------------------------------------------------------------------- */
 
-/* As cli_start, but only the first rank prints. */
-static int start(const cli_command *self, const cli_option *options, const char *more, int argc,
-                 char **argv, bool lead, const char **words, size_t *n) {
-  bool help = false;
-  if (lead)
-    return cli_start(self, options, more, argc, argv, 1, 1, "the problem file", words, n);
-  tn_status status = cli_parse(self, options, argc, argv, words, n, &help);
-  if (status != TN_OK)
-    return cli_exit_status(status);
-  return help ? 0 : *n == 1 ? -1 : 2;
-}
-
 /* The exit status after a failure, told once. all_failed: every rank is here. */
 static int failed(tn_comm *comm, tn_status status, bool all_failed) {
   const size_t rank = tn_comm_rank(comm);
@@ -108,6 +96,27 @@ static int failed(tn_comm *comm, tn_status status, bool all_failed) {
   fflush(stderr);
   tn_comm_abort(comm, code);
   return code;
+}
+
+/* As cli_start, but only the first rank prints, and a rank with other words than the rest ends all: it would
+ * leave, and the others would wait for it. */
+static int start(const cli_command *self, const cli_option *options, const char *more, int argc,
+                 char **argv, tn_comm *comm, const char **words, size_t *n) {
+  const char *what = "the problem file";
+  bool help = false;
+  if (comm == NULL)
+    return cli_start(self, options, more, argc, argv, 1, 1, what, words, n);
+  tn_status own = cli_parse(self, options, argc, argv, words, n, &help);
+  tn_status status = tn_comm_agree(comm, "reading the options", own);
+  if (status == TN_OK)
+    status = tn_comm_same(comm, "number of files, --help", help ? UINT64_MAX : *n);
+  if (status != TN_OK)
+    return failed(comm, status, status != TN_EPEER);
+  if (!help && *n == 1)
+    return -1;
+  if (tn_comm_rank(comm) == 0)
+    return cli_start(self, options, more, argc, argv, 1, 1, what, words, n);
+  return help ? 0 : 2;
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
@@ -184,7 +193,7 @@ static int run(const cli_command *self, int argc, char **argv) {
   tn_status ranks = cli_ranks(&comm);
   if (ranks != TN_OK)
     return cli_failed(ranks);
-  int status = start(self, options, more, argc, argv, tn_comm_rank(comm) == 0, words, &n);
+  int status = start(self, options, more, argc, argv, comm, words, &n);
   if (status < 0) {
     solve.path = words[0];
     solve.n_overrides = sets.n;

@@ -10,6 +10,7 @@
 
 #include "pinn/cli/options.h"
 #include "pinn/pinn.h"
+#include "tensor/comm_mpi.h"
 
 extern const cli_command cli_solve, cli_check, cli_eval, cli_keys, cli_ops, cli_validate,
     cli_doctor, cli_bench, cli_profile, cli_fuse;
@@ -101,6 +102,8 @@ int main(int argc, char **argv) {
   }
   for (size_t i = 0; i < N_COMMANDS; ++i) {
     if (strcmp(argv[1], commands[i]->name) == 0) {
+      if (commands[i] != &cli_solve && commands[i] != &cli_bench && tn_mpi_rank() > 0)
+        return 0; /* one process does it: the first rank */
       int status = commands[i]->run(commands[i], argc - 2, argv + 2);
       return commands[i] == &cli_solve ? status : finish(status); /* its results are files */
     }
