@@ -31,11 +31,17 @@ static tn_status find_code(const tn_plan *plan, gpu_exec *x) {
   return gpu_chunked_new(plan->program, x, module);
 }
 
-static size_t number_of(const char *name, size_t otherwise) {
+/* A whole number of at least 1 in the environment; *out stays without one. */
+static tn_status read_number(const char *name, size_t *out) {
   const char *text = getenv(name);
-  if (!text || text[0] < '0' || text[0] > '9')
-    return otherwise;
-  return (size_t)strtoull(text, NULL, 10);
+  char *end = NULL;
+  if (!text || !text[0])
+    return TN_OK;
+  unsigned long long n = text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : 0;
+  if (n == 0 || *end != 0)
+    return TN_FAIL(TN_EINPUT, "%s is `%s`, expected a whole number from 1", name, text);
+  *out = (size_t)n;
+  return TN_OK;
 }
 
 static tn_status make(tn_exec *exec, gpu_exec *x) {
@@ -47,8 +53,9 @@ static tn_status make(tn_exec *exec, gpu_exec *x) {
     GPU_TRY(g, cuEventCreate, (&x->ran[k], CU_EVENT_DISABLE_TIMING));
   TN_TRY(TN_NEW(p->n_ports + 1, &x->whole_bytes));
   TN_TRY(gpu_leaves_new(exec, x));
-  x->sums_limit = number_of("PINN_CUDA_SUMS", (size_t)256 << 20);
-  x->replay.off = !gpu_replay_wished();
+  x->sums_limit = (size_t)256 << 20;
+  TN_TRY(read_number("PINN_CUDA_SUMS", &x->sums_limit));
+  TN_TRY(gpu_replay_wished(&x->replay.off));
   exec->fixed_bytes += x->fixed_bytes + x->varying_bytes + x->outputs_bytes +
                        (p->n_ports + p->n_nodes) * sizeof(CUdeviceptr);
   return TN_OK;

@@ -129,7 +129,7 @@ tn_status gpu_gather(tn_exec *exec, gpu_exec *x, const char *what, tn_status sta
                      const gpu_piece *piece) TN_MUST_USE;
 
 /* graph.c */
-bool gpu_replay_wished(void); /* PINN_CUDA_GRAPH */
+tn_status gpu_replay_wished(bool *off) TN_MUST_USE; /* PINN_CUDA_GRAPH: 0 or 1 */
 tn_status gpu_replay_run(tn_exec *exec, gpu_exec *x,
                          tn_status status) TN_MUST_USE; /* gpu_enqueue, or its replay */
 void gpu_replay_drop(gpu_exec *x);

@@ -14,9 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool gpu_replay_wished(void) {
+tn_status gpu_replay_wished(bool *off) {
   const char *wish = getenv("PINN_CUDA_GRAPH");
-  return !wish || strcmp(wish, "0") != 0;
+  *off = wish && strcmp(wish, "0") == 0;
+  if (wish && wish[0] && !*off && strcmp(wish, "1") != 0)
+    return TN_FAIL(TN_EINPUT, "PINN_CUDA_GRAPH is `%s`, expected 0 or 1", wish);
+  return TN_OK;
 }
 
 void gpu_replay_drop(gpu_exec *x) {

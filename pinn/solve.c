@@ -17,6 +17,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -269,9 +270,12 @@ static tn_status same_input(pn_run *run) {
   digest = pn_digest(digest, sizeof seconds, seconds);
   digest = pn_digest(digest, sizeof rest, rest);
   digest = pn_digest(digest, strlen(pn_version()), pn_version());
+  const char *executor = getenv("TN_EXECUTOR"); /* kinds of executors gather at different places */
+  if (executor)
+    digest = pn_digest(digest, strlen(executor), executor);
   return pn_ranks_same(&run->ranks,
                        "problem file, --set, --seed, --seconds, --resume, --split, --device, "
-                       "PINN_SAVE_SECONDS and version",
+                       "PINN_SAVE_SECONDS, TN_EXECUTOR and version",
                        digest);
 }
 

@@ -246,7 +246,7 @@ static tn_status build(pn_training *t) {
   TN_TRY(pn_problem_precision(t->problem, NULL, &e->precision));
   if (e->precision.model != e->model->dtype)
     TN_TRY(pn_precision_of_dtype(e->model->dtype, &e->precision));
-  else if (!t->plan.mixed)
+  else if (!t->plan.mixed && t->plan.stages[0].precision.model == e->model->dtype)
     e->precision = t->plan.stages[0].precision;
   pn_plan_limit(&t->plan, t->options.seconds);
   TN_TRY(lay_out(t));

@@ -25,6 +25,13 @@ awk '/^\[exact\]/ || /^\[accept\]/ { skip = 1; next } /^\[/ { skip = 0 } !skip' 
 "$PINN" solve blind.toml --set precision.compute=f16 --threads 1 --quiet --no-check --out blind
 [ "$(digest blind)" = "$(digest whole)" ] || fail "evaluating errors changes the weights"
 
+# Stages that are all of another format than the file's run, each with its own model.
+for format in f32 bf16 f16; do
+  "$PINN" solve "$SOURCE_DIR/problems/heat.toml" --no-check --quiet --out "all-$format" --set points.interior=200 \
+    --set "stage=[{optimizer=\"adam\", steps=4, precision=\"$format\"}]" 2>all.err
+  [ $? -le 1 ] && [ -n "$(digest "all-$format")" ] || fail "one stage in $format: $(cat all.err)"
+done
+
 # More threads, the same bits.
 "$PINN" solve short.toml --set precision.compute=f16 --threads 2 --quiet --out two
 [ "$(digest two)" = "$(digest whole)" ] || fail "two threads give other weights"

@@ -224,15 +224,18 @@ static void put_table(bench_text *out, const launch *l) {
       "model ms  model/measured\n");
   for (size_t i = 0; i < l->n; ++i) {
     const one_run *r = &l->run[i];
-    bench_put(out, "%6zu %9.3f %10.3f %9.3f %8.2f %9.1f %% %5.1f %% %10.1f %11.2f %9.3f %15.2f%s\n",
+    bench_put(out, "%6zu %9.3f %10.3f %9.3f %8.2f %9.1f %% %5.1f %% %10.1f %11.2f",
               r->ranks, number(r, "min_ms"), number(r, "median_ms"), number(r, "alone_min_ms"),
               number(r, "speedup"), 100 * number(r, "efficiency"), 100 * number(r, "talk_share"),
-              number(r, "talk_bytes") / 1024, number(r, "memory_bytes") / 1048576,
-              number(r, "model_ms"), number(r, "model_ms") / number(r, "min_ms"),
-              number(r, "more_ranks_than_cores") > 0 ? "  more ranks than cores" : "");
+              number(r, "talk_bytes") / 1024, number(r, "memory_bytes") / 1048576);
+    if (isfinite(number(r, "model_ms")))
+      bench_put(out, " %9.3f %15.2f", number(r, "model_ms"), number(r, "model_ms") / number(r, "min_ms"));
+    else
+      bench_put(out, " %9s %15s", "-", "-");
+    bench_put(out, "%s\n", number(r, "more_ranks_than_cores") > 0 ? "  more ranks than cores" : "");
   }
   bench_put(out, "alone: one rank, in the same run, its steps between those of all; speedup: "
-                 "median of such pairs\n");
+                 "median of such pairs, not the ratio of the columns\n");
 }
 
 /* The run whose model is shown. */

@@ -42,6 +42,7 @@ static void catch_signals(void) {
     (void)sigaction(numbers[i], &action, NULL);
   }
   (void)signal(SIGPIPE, SIG_IGN); /* a closed terminal must not lose a run */
+  (void)signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is an error of the write, as a full disk */
 }
 
 /* The command line as one text, words with other than plain characters in single quotes. */
