@@ -1,5 +1,5 @@
 /* test_gpu_problems.c: losses of problem files on the emulated device give the bits of the CPU.
- * ctest: labels=quick timeout=300 processors=2
+ * ctest: labels=full,gpu timeout=300 processors=2
  *
  * For each row the objective is built twice from one file, as for training: on the CPU and on the device. Loss, terms
  * and gradient are compared as bits: three times on all points (kernel by kernel, captured, replayed), on batches of

@@ -1,5 +1,5 @@
 /* test_gpu_wide.c: networks wider than the fused kernels are meant for, on the emulated device.
- * ctest: labels=quick timeout=300 processors=2
+ * ctest: labels=full,gpu timeout=300 processors=2
  *
  * The loss of a Burgers residual and its gradient, with a network of width 96. PINN_CUDA_PRODUCTS=own: the fused
  * kernels, 0 differing bits. By cuBLASLt: the order of sums is the library's, so MPFR judges, by the error in units of

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test_pipeline.sh: layers split over ranks that mpirun starts: the loss and the gradient of a step have the bits of one
 # process, for cases, formats and problem files, and no message is lost or left over however often the step runs.
-# ctest: labels=quick,mpi timeout=600 processors=2
+# ctest: labels=full,mpi timeout=600 processors=2
 set -u
 . "$SOURCE_DIR/tests/support_mpi.sh"
 good=0 total=0
