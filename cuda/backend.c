@@ -15,50 +15,36 @@ static bool supports(const tn_device *device, const tn_program *program, size_t 
   return gpu_supports_node(program, node, why);
 }
 
+/* Returns what a call gives that may count on the context. */
+#define RETURN_INSIDE(device, call)                                                                \
+  do {                                                                                             \
+    gpu_context *inside_ = gpu_of(device);                                                         \
+    tn_status status_ = gpu_enter(inside_);                                                        \
+    if (status_ == TN_OK)                                                                          \
+      status_ = (call);                                                                            \
+    gpu_leave(inside_);                                                                            \
+    return status_;                                                                                \
+  } while (0)
+
 static tn_status exec_new(tn_device *device, tn_exec *exec, void **state) {
-  gpu_context *g = gpu_of(device);
   *state = NULL;
-  tn_status status = gpu_enter(g);
-  if (status == TN_OK)
-    status = gpu_exec_new(device, exec, state);
-  gpu_leave(g);
-  return status;
+  RETURN_INSIDE(device, gpu_exec_new(device, exec, state));
 }
 
 static tn_status extents(tn_exec *exec, void *state) {
-  gpu_context *g = gpu_of(exec->device);
-  tn_status status = gpu_enter(g);
-  if (status == TN_OK)
-    status = gpu_exec_extents(exec, state);
-  gpu_leave(g);
-  return status;
+  RETURN_INSIDE(exec->device, gpu_exec_extents(exec, state));
 }
 
 static tn_status bound(tn_exec *exec, void *state, size_t node) {
-  gpu_context *g = gpu_of(exec->device);
-  tn_status status = gpu_enter(g);
-  if (status == TN_OK)
-    status = gpu_exec_bound(exec, state, node);
-  gpu_leave(g);
-  return status;
+  RETURN_INSIDE(exec->device, gpu_exec_bound(exec, state, node));
 }
 
 static tn_status run(tn_exec *exec, void *state) {
-  gpu_context *g = gpu_of(exec->device);
-  tn_status status = gpu_enter(g);
-  if (status == TN_OK)
-    status = gpu_exec_run(exec, state);
-  gpu_leave(g);
-  return status;
+  RETURN_INSIDE(exec->device, gpu_exec_run(exec, state));
 }
 
 static tn_status output(tn_exec *exec, void *state, size_t i, void *to) {
-  gpu_context *g = gpu_of(exec->device);
-  tn_status status = gpu_enter(g);
-  if (status == TN_OK)
-    status = gpu_exec_output(exec, state, i, to);
-  gpu_leave(g);
-  return status;
+  RETURN_INSIDE(exec->device, gpu_exec_output(exec, state, i, to));
 }
 
 static void exec_free(tn_exec *exec, void *state) {
@@ -71,23 +57,13 @@ static void exec_free(tn_exec *exec, void *state) {
 
 static tn_status apply(tn_device *device, const char *provider, tn_op_id id, tn_dtype dtype, size_t n,
                        const void *a, const void *b, double exponent, void *y) {
-  gpu_context *g = gpu_of(device);
-  tn_status status = gpu_enter(g);
-  if (status == TN_OK)
-    status = gpu_apply(device, provider, id, dtype, n, a, b, exponent, y);
-  gpu_leave(g);
-  return status;
+  RETURN_INSIDE(device, gpu_apply(device, provider, id, dtype, n, a, b, exponent, y));
 }
 
 static const tn_factor *factor(tn_device *device) { return gpu_factor(device); } /* enters by itself */
 
 static tn_status join(tn_device *device, tn_comm *comm) {
-  gpu_context *g = gpu_of(device);
-  tn_status status = gpu_enter(g);
-  if (status == TN_OK)
-    status = gpu_nccl_join(device, comm);
-  gpu_leave(g);
-  return status;
+  RETURN_INSIDE(device, gpu_nccl_join(device, comm));
 }
 
 const tn_backend gpu_backend = {

@@ -36,12 +36,6 @@ typedef struct gpu_nccl_state {
   char why[192];
 } state;
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Polls quickly at first: a gather takes tens of microseconds. Later it also answers those who ask who is there. */
 static void pause_for(const state *s, double waited) {
   if (waited < 2e-3)
@@ -90,19 +84,19 @@ static tn_status lose(state *s, const char *what, const char *call, ncclResult_t
 
 /* Until the communicator has taken in what was asked of it. *result: how that went; ncclInProgress: too late. */
 static void settle(state *s, double until, ncclResult_t *result) {
-  double start = now();
+  double start = tn_clock();
   while (*result == ncclInProgress) {
     ncclResult_t status = ncclSuccess, got = s->lib->ncclCommGetAsyncError(s->comm, &status);
     *result = got == ncclSuccess ? status : got;
-    if (*result != ncclInProgress || now() > until)
+    if (*result != ncclInProgress || tn_clock() > until)
       return;
-    pause_for(s, now() - start);
+    pause_for(s, tn_clock() - start);
   }
 }
 
 /* Until the stream has come to the event. */
 static tn_status wait(gpu_context *g, state *s, double until, ncclResult_t *result) {
-  double start = now();
+  double start = tn_clock();
   for (;;) {
     CUresult reached = g->driver->cuEventQuery(s->event);
     if (reached == CUDA_SUCCESS)
@@ -114,11 +108,11 @@ static tn_status wait(gpu_context *g, state *s, double until, ncclResult_t *resu
       *result = got;
     if (*result != ncclSuccess && *result != ncclInProgress)
       return TN_OK;
-    if (now() > until) {
+    if (tn_clock() > until) {
       *result = ncclInProgress;
       return TN_OK;
     }
-    pause_for(s, now() - start);
+    pause_for(s, tn_clock() - start);
   }
 }
 
@@ -226,7 +220,7 @@ static tn_status make(state *s, tn_comm *comm, ncclUniqueId id) {
   ncclResult_t result = s->lib->ncclCommInitRankConfig(&s->comm, (int)tn_comm_size(comm), id,
                                                        (int)tn_comm_rank(comm), &config);
   if (result == ncclInProgress && s->comm)
-    settle(s, now() + limit, &result);
+    settle(s, tn_clock() + limit, &result);
   return result == ncclSuccess
              ? TN_OK
              : lose(s, "making a communicator", "ncclCommInitRankConfig", result, limit);
@@ -298,7 +292,7 @@ tn_status gpu_nccl_gather(gpu_context *g, const char *what, CUdeviceptr send, si
     return TN_FAIL(TN_EPEER, "%s: NCCL's communicator is lost already: %s", what, s->why);
   if (bytes == 0)
     return TN_OK;
-  double limit = tn_comm_limit_of(s->ranks), until = now() + limit;
+  double limit = tn_comm_limit_of(s->ranks), until = tn_clock() + limit;
   s->limit = limit;
   ncclResult_t result =
       s->lib->ncclAllGather((const void *)(uintptr_t)send, (void *)(uintptr_t)recv, bytes,
@@ -324,7 +318,7 @@ void gpu_nccl_free(gpu_context *g) {
   if (s->comm) {
     s->ranks = NULL; /* may be gone by now */
     ncclResult_t result = s->lib->ncclCommFinalize(s->comm);
-    settle(s, now() + (s->limit < END_SECONDS ? s->limit : END_SECONDS), &result);
+    settle(s, tn_clock() + (s->limit < END_SECONDS ? s->limit : END_SECONDS), &result);
     if (result == ncclSuccess) {
       result = s->lib->ncclCommDestroy(s->comm);
       s->comm = NULL;

@@ -46,12 +46,6 @@ struct tn_comm {
   uint64_t bytes, calls;
 };
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- Life ---- */
 
 static bool is_limit(double seconds) { return seconds > 0 && seconds <= MOST_SECONDS; }
@@ -207,7 +201,7 @@ static tn_status give_up(tn_comm *comm, const char *what, tn_status code, const 
 static tn_status class_failed(tn_comm *comm, const char *what, tn_status code, double since) {
   char cause[TEXT / 4];
   snprintf(cause, sizeof cause, "%s", tn_error_text());
-  return give_up(comm, what, code, cause, ceil(10 * (now() - since)) / 10);
+  return give_up(comm, what, code, cause, ceil(10 * (tn_clock() - since)) / 10);
 }
 
 static tn_status check_alive(const tn_comm *comm, const char *what) {
@@ -250,7 +244,7 @@ static void pause_for(double waited) {
 
 /* Until the operation that `status` says was started is done. */
 static tn_status finish(tn_comm *comm, const char *what, tn_status status, void *request, size_t bytes) {
-  double start = now(), waited = 0;
+  double start = tn_clock(), waited = 0;
   bool done = false;
   ++comm->calls;
   comm->bytes += bytes;
@@ -258,13 +252,13 @@ static tn_status finish(tn_comm *comm, const char *what, tn_status status, void 
     status = comm->class_->poll(comm->context, &request, &done);
     if (status == TN_OK && !done) status = push_posts(comm);
     if (status != TN_OK || done) break;
-    waited = now() - start;
+    waited = tn_clock() - start;
     if (waited > comm->limit) break;
     pause_for(waited);
   }
   if (status != TN_OK) status = class_failed(comm, what, status, start);
   else if (!done) status = give_up(comm, what, TN_EPEER, NULL, comm->limit);
-  comm->seconds += now() - start;
+  comm->seconds += tn_clock() - start;
   return status;
 }
 
@@ -355,7 +349,7 @@ static tn_status check_other(const tn_comm *comm, const char *what, size_t other
 
 tn_status tn_comm_post(tn_comm *comm, const char *what, size_t to, size_t bytes, const void *data) {
   post *p = NULL, **last = NULL;
-  double start = now();
+  double start = tn_clock();
   TN_TRY(check_other(comm, what, to));
   TN_TRY(TN_NEW(1, &p));
   tn_status status = tn_new(bytes, 1, &p->data);
@@ -371,7 +365,7 @@ tn_status tn_comm_post(tn_comm *comm, const char *what, size_t to, size_t bytes,
   status = comm->class_->send(comm->context, to, bytes, p->data, &p->request);
   if (status == TN_OK) status = push_posts(comm);
   if (status != TN_OK) status = class_failed(comm, what, status, start);
-  comm->seconds += now() - start;
+  comm->seconds += tn_clock() - start;
   return status;
 }
 

@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "tensor/tensor.h"
 
@@ -33,12 +32,6 @@ static const tn_peak_loops *loops_in_use(void) {
     return &tn_peak_loops_v3;
 #endif
   return &tn_peak_loops_base;
-}
-
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 typedef struct burst {
@@ -74,26 +67,26 @@ static void task(void *context, size_t i, size_t worker) {
 }
 
 static double time_of(burst *b, tn_pool *pool, size_t threads) {
-  double start = now();
+  double start = tn_clock();
   if (pool) {
     tn_pool_run(pool, threads, task, b);
   } else {
     task(b, 0, 0);
   }
-  return now() - start;
+  return tn_clock() - start;
 }
 
 /* The best number of repeats a second and thread within `seconds`; at least one burst of full length. A burst that was
  * interrupted looks long enough with too few repeats, so they grow for as long as bursts are short. */
 static double best_rate(burst *b, tn_pool *pool, size_t threads, double seconds) {
-  double end = now() + seconds, best = 0, took = 0;
+  double end = tn_clock() + seconds, best = 0, took = 0;
   b->repeats = 1;
   do {
     took = time_of(b, pool, threads);
     best = fmax(best, (double)b->repeats / took);
     if (took < burst_seconds)
       b->repeats *= 2;
-  } while (took < burst_seconds || now() < end);
+  } while (took < burst_seconds || tn_clock() < end);
   return best;
 }
 

@@ -26,6 +26,4 @@ typedef struct tn_streamed {
   double fixed_seconds;  /* outside the loops, while profiling */
 } tn_streamed;
 
-double tn_clock(void); /* seconds, monotonic */
-
 #endif

@@ -209,6 +209,7 @@ typedef enum tn_split { TN_SPLIT_POINTS, TN_SPLIT_LAYERS } tn_split;
 TN_API void tn_pool_split(tn_pool *pool, tn_split split);
 TN_API tn_split tn_pool_split_of(const tn_pool *pool); /* NULL pool: points */
 
+TN_API double tn_clock(void); /* seconds, monotonic */
 /* TN_OK if rounding is to nearest and subnormals are kept (FTZ and DAZ off) in this thread. */
 TN_API tn_status tn_check_float_environment(void) TN_MUST_USE;
 

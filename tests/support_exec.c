@@ -41,3 +41,19 @@ void same_bits(const double *got, const double *want, size_t n, const char *what
     if (memcmp(&got[i], &want[i], sizeof *got))
       fail_msg("%s, %zu points: element %zu is %a, expected %a", what, points, i, got[i], want[i]);
 }
+
+double number_at(const void *x, tn_dtype dtype, size_t i) {
+  switch (dtype) {
+  case TN_F64:
+    return ((const double *)x)[i];
+  case TN_F32:
+  case TN_TF32:
+    return ((const float *)x)[i];
+  case TN_BF16:
+    return tn_of_bf16(((const uint16_t *)x)[i]);
+  case TN_F16:
+    return tn_of_f16(((const uint16_t *)x)[i]);
+  default:
+    return ((const uint8_t *)x)[i];
+  }
+}

@@ -2,28 +2,7 @@
 # test_doctor.sh: what `pinn doctor` says about machines with and without GPU, and about what is set up wrongly.
 # ctest: labels=full,cli timeout=180
 set -u
-failed=0
-count=0
-check() { # check TEXT STATUS
-  count=$((count + 1))
-  if [ "$2" -ne 0 ]; then
-    failed=$((failed + 1))
-    echo "FAILED: $1"
-    sed 's/^/    /' out err 2>/dev/null | head -40
-  fi
-}
-expect() { # expect STATUS WORDS...
-  local status=$1
-  shift
-  timeout 100 "$PINN" "$@" >out 2>err
-  local got=$?
-  [ "$got" -eq "$status" ]
-  check "exit status $got, expected $status: pinn $*" $?
-}
-says() { # says FILE PATTERN
-  grep -q -e "$2" "$1"
-  check "\`$2\` in $1" $?
-}
+. "$SOURCE_DIR/tests/support_checks.sh"
 says_not() {
   ! grep -q -e "$2" "$1"
   check "no \`$2\` in $1" $?

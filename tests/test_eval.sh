@@ -2,28 +2,7 @@
 # test_eval.sh: pinn eval: the same bits in fresh processes, from grids and files, and honest refusals.
 # ctest: labels=quick,eval timeout=120
 set -u
-failed=0
-count=0
-check() { # check TEXT STATUS
-  count=$((count + 1))
-  if [ "$2" -ne 0 ]; then
-    failed=$((failed + 1))
-    echo "FAILED: $1"
-    sed 's/^/    /' out err 2>/dev/null | head -20
-  fi
-}
-expect() { # expect STATUS WORDS...
-  local status=$1
-  shift
-  timeout 100 "$PINN" "$@" >out 2>err
-  local got=$?
-  [ "$got" -eq "$status" ]
-  check "exit status $got, expected $status: pinn $*" $?
-}
-says() { # says FILE PATTERN
-  grep -q -e "$2" "$1"
-  check "\`$2\` in $1" $?
-}
+. "$SOURCE_DIR/tests/support_checks.sh"
 close() { # close TEXT A B TOLERANCE: |A - B| <= TOLERANCE
   awk -v a="$2" -v b="$3" -v t="$4" 'BEGIN { d = a - b; exit !(d <= t && -d <= t) }'
   check "$1: $2 is $3 within $4" $?

@@ -12,6 +12,7 @@
  */
 #include "tensor/backend.h"
 #include "tests/support_comm.h"
+#include "tests/support_exec.h"
 #include "tests/support_gpu_bench.h"
 #include "tests/support_random_graph.h"
 
@@ -32,28 +33,7 @@ static struct {
   size_t programs, runs, elements, finite, odd_nan, nodes, rank_runs, dtype[TN_DTYPES];
 } all;
 
-static void good(tn_status status) {
-  if (status != TN_OK)
-    fail_msg("%s: %s", tn_error_place(), tn_error_text());
-}
-
 /* ---- Comparing ---- */
-
-static double number_at(const void *x, tn_dtype dtype, size_t i) {
-  switch (dtype) {
-  case TN_F64:
-    return ((const double *)x)[i];
-  case TN_F32:
-  case TN_TF32:
-    return ((const float *)x)[i];
-  case TN_BF16:
-    return tn_of_bf16(((const uint16_t *)x)[i]);
-  case TN_F16:
-    return tn_of_f16(((const uint16_t *)x)[i]);
-  default:
-    return ((const uint8_t *)x)[i];
-  }
-}
 
 /* Elements of output i that differ between two executors that have run. */
 static size_t differing(tn_exec *device, tn_exec *host, size_t i, const char *what) {

@@ -10,6 +10,7 @@
  * PINN_TEST_GRAPHS sets how many graphs run (200), PINN_TEST_SEED or the first argument runs one seed. On a difference
  * the node that differs first is sought: node by node as the only output, then beside the outputs of the graph.
  */
+#include "tests/support_exec.h"
 #include "tests/support_random_graph.h"
 
 #include <math.h>
@@ -35,11 +36,6 @@ static struct {
   uint64_t hash;                    /* of all outputs */
 } all;
 
-static void good(tn_status status) {
-  if (status != TN_OK)
-    fail_msg("%s: %s", tn_error_place(), tn_error_text());
-}
-
 /* ---- Comparing ---- */
 
 typedef struct difference {
@@ -48,22 +44,6 @@ typedef struct difference {
   double got, want;
   char error[300]; /* the streamed executor refused; else "" */
 } difference;
-
-static double number_at(const void *x, tn_dtype dtype, size_t i) {
-  switch (dtype) {
-  case TN_F64:
-    return ((const double *)x)[i];
-  case TN_F32:
-  case TN_TF32:
-    return ((const float *)x)[i];
-  case TN_BF16:
-    return tn_of_bf16(((const uint16_t *)x)[i]);
-  case TN_F16:
-    return tn_of_f16(((const uint16_t *)x)[i]);
-  default:
-    return ((const uint8_t *)x)[i];
-  }
-}
 
 /* The first differing element of output i of two executors that have run. */
 static void compare_output(tn_exec *streamed, tn_exec *reference, size_t i, difference *d) {
