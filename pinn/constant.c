@@ -8,6 +8,7 @@
  * the same everywhere. A value that is not finite is an error at its sub-expression. Definitions
  * may share each other many times over; a budget of evaluated nodes keeps that from taking forever.
  */
+#include "pinn/integral.h"
 #include "pinn/names.h"
 
 #include <math.h>
@@ -19,6 +20,7 @@ typedef struct evaluation {
   const pn_problem *problem;
   const double *point; /* NULL: coordinates have no value */
   size_t budget;       /* nodes that may still be visited */
+  double dummy[PN_MOST_INTEGRALS]; /* variables of the integrals around it */
 } evaluation;
 
 static tn_status evaluate(evaluation *v, const pn_expr *e, double *out);
@@ -124,6 +126,59 @@ static tn_status binary(evaluation *v, const pn_expr *e, double *out) {
   return TN_OK;
 }
 
+/* One panel of an integral whose variable is *variable. */
+static tn_status panel(evaluation *v, const pn_expr *e, double *variable, double lo, double hi,
+                       double *sum, double *size) {
+  pn_rule rule;
+  pn_rule_of(PN_RULE_MOST, &rule);
+  *sum = *size = 0;
+  for (size_t k = 0; k < rule.n; ++k) {
+    double value = 0;
+    *variable = lo + (hi - lo) * rule.node[k];
+    TN_TRY(evaluate(v, e->args[0], &value));
+    *sum += (hi - lo) * rule.weight[k] * value;
+    *size += fabs((hi - lo) * rule.weight[k] * value);
+  }
+  return TN_OK;
+}
+
+/* Halves a panel until its halves add up to it. */
+static tn_status halve(evaluation *v, const pn_expr *e, double *variable, double lo, double hi,
+                       double whole, int left, double *out) {
+  double a = 0, b = 0, size[2], middle = lo + (hi - lo) / 2;
+  TN_TRY(panel(v, e, variable, lo, middle, &a, &size[0]));
+  TN_TRY(panel(v, e, variable, middle, hi, &b, &size[1]));
+  *out = a + b;
+  if (left == 0 || fabs(*out - whole) <= 1e-14 * (size[0] + size[1]))
+    return TN_OK;
+  TN_TRY(halve(v, e, variable, lo, middle, a, left - 1, &a));
+  TN_TRY(halve(v, e, variable, middle, hi, b, left - 1, &b));
+  *out = a + b;
+  return TN_OK;
+}
+
+static tn_status integral(evaluation *v, const pn_expr *e, double *out) {
+  enum { MOST_HALVINGS = 8 };
+  double lo = 0, hi = 0, whole = 0, size = 0, point[PN_MAX_COORDINATES];
+  TN_TRY(evaluate(v, e->args[1], &lo));
+  TN_TRY(evaluate(v, e->args[2], &hi));
+  const double *around = v->point;
+  double *variable = &v->dummy[e->index], kept = *variable;
+  if (e->n_axes) {
+    for (size_t c = 0; c < v->problem->n_coordinates; ++c)
+      point[c] = around ? around[c] : NAN;
+    v->point = point;
+    variable = &point[e->axes[0]];
+  }
+  tn_status status = panel(v, e, variable, lo, hi, &whole, &size);
+  if (status == TN_OK)
+    status = halve(v, e, variable, lo, hi, whole, MOST_HALVINGS, out);
+  v->point = around;
+  if (!e->n_axes)
+    *variable = kept;
+  return status;
+}
+
 static tn_status evaluate_node(evaluation *v, const pn_expr *e, double *out) {
   bool yes = false;
   switch (e->kind) {
@@ -152,6 +207,11 @@ static tn_status evaluate_node(evaluation *v, const pn_expr *e, double *out) {
   case PN_WHERE:
     TN_TRY(holds(v, e->args[0], &yes));
     return evaluate(v, e->args[yes ? 1 : 2], out);
+  case PN_DUMMY:
+    *out = v->dummy[e->index];
+    return TN_OK;
+  case PN_INTEGRAL_OF:
+    return integral(v, e, out);
   case PN_DEFINITION: {
     const pn_definition *d = &v->problem->definitions[e->index];
     return evaluate(v, d->scalar ? d->scalar : d->value, out);
@@ -211,13 +271,13 @@ static tn_status holds(evaluation *v, const pn_expr *e, bool *out) {
 
 tn_status pn_evaluate(const pn_problem *problem, const pn_expr *expr, const double *point,
                       double *out) {
-  evaluation v = {problem, point, MOST_NODES};
+  evaluation v = {.problem = problem, .point = point, .budget = MOST_NODES};
   return evaluate(&v, expr, out);
 }
 
 tn_status pn_predicate_holds(const pn_problem *problem, const pn_expr *predicate,
                              const double *point, bool *out) {
-  evaluation v = {problem, point, MOST_NODES};
+  evaluation v = {.problem = problem, .point = point, .budget = MOST_NODES};
   return holds(&v, predicate, out);
 }
 

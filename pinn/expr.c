@@ -289,7 +289,7 @@ static bool takes_predicate(const char *name, size_t i) {
   if (i == 0)
     return strcmp(name, "where") == 0 || strcmp(name, "inside") == 0 ||
            strcmp(name, "interface") == 0;
-  return i == 1 && strcmp(name, "mean") == 0;
+  return i == 1 && (strcmp(name, "mean") == 0 || strcmp(name, "int") == 0);
 }
 
 static tn_status call(parser *p, const char *name, size_t start, pn_expr **out) {

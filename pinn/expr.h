@@ -99,6 +99,9 @@ typedef enum pn_kind {
   PN_FUNCTION,   /* index: pn_function; args */
   PN_WHERE,      /* where args[0] (predicate) holds args[1], else args[2] */
   PN_MEAN,       /* mean of args[0] over the domain (n = 1), or where the predicate args[1] holds */
+  PN_INTEGRAL_OF, /* of args[0] from args[1] to args[2], over the coordinate axes[0], or (n_axes 0) over
+                     the variable of level `index`; number: quadrature nodes, 0 = by nesting */
+  PN_DUMMY,       /* the variable of the integral of level `index` around it */
   PN_GRAD,
   PN_DIVERGENCE,
   PN_LAPLACE,

@@ -501,6 +501,11 @@ static tn_status lower_node(pn_frame *f, const pn_expr *e, tn_value *out) {
     return lower_where(f, e, out);
   case PN_MEAN:
     return lower_mean(f, e, out);
+  case PN_INTEGRAL_OF:
+    return pn_frame_integral(f, e, out);
+  case PN_DUMMY:
+    *out = f->dummy[e->index];
+    return out->graph ? TN_OK : pn_expr_fail(TN_EINPUT, e, "`%s` has no value here", e->name);
   case PN_DIVERGENCE:
   case PN_LAPLACE:
   case PN_CURL:

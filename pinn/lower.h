@@ -8,6 +8,7 @@
 #ifndef PINN_LOWER_H
 #define PINN_LOWER_H
 
+#include "pinn/integral.h"
 #include "pinn/model.h"
 
 typedef struct pn_frame {
@@ -15,6 +16,8 @@ typedef struct pn_frame {
   tn_value coordinate[PN_MAX_COORDINATES];
   uint32_t variable;    /* bit i: coordinate i is a leaf and no other coordinate depends on it */
   size_t depth;         /* of placeholders, for their names */
+  tn_value dummy[PN_MOST_INTEGRALS]; /* the variables of the integrals around it */
+  size_t integrals;                  /* around it, those around a definition included */
   size_t net;           /* the unknown whose ansatz is lowered; PN_NONE outside */
   tn_value *definition; /* lowered ones, n_definitions; owned; NULL until one is */
 } pn_frame;
@@ -36,6 +39,9 @@ tn_status pn_frame_net(pn_frame *frame, tn_value *out) TN_MUST_USE; /* scale * N
 /* The derivative of `value` along axes[0..n), at the frame's coordinates. */
 tn_status pn_frame_derivative(pn_frame *frame, size_t n, const size_t *axes, pn_framed value,
                               const void *what, tn_value *out) TN_MUST_USE;
+
+/* lower_integral.c: the sum over the nodes, each with the integrand lowered there. */
+tn_status pn_frame_integral(pn_frame *frame, const pn_expr *e, tn_value *out) TN_MUST_USE;
 
 /* Why a builder gave no value: never TN_OK. */
 tn_status pn_lost_value(tn_graph *graph) TN_MUST_USE;

@@ -165,6 +165,10 @@ static void leaf(printer *p, const pn_expr *e) {
   case PN_NET:
     pn_put(&p->w, "<mi>net</mi>");
     return;
+  case PN_BOUND: /* "x.min" */
+    pn_putf(&p->w, "<msub><mi>%.*s</mi><mi>%s</mi></msub>", (int)(strlen(e->name) - 4), e->name,
+            e->name + strlen(e->name) - 3);
+    return;
   default:
     name(p, e->name ? e->name : "?");
     return;
@@ -205,6 +209,16 @@ static bool laid_out(printer *p, const pn_expr *e) {
     return true;
   case PN_TUPLE:
     arguments(p, e, "(", ")");
+    return true;
+  case PN_INTEGRAL_OF:
+    pn_put(&p->w, "<msubsup><mo>&#8747;</mo>");
+    row(p, e->args[1], -9);
+    row(p, e->args[2], -9);
+    pn_put(&p->w, "</msubsup>");
+    row(p, e->args[0], 2);
+    sign(p, "&#8201;");
+    sign(p, "d");
+    name(p, e->name);
     return true;
   case PN_NORM:
     arguments(p, e, "&#8214;", "&#8214;");

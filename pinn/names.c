@@ -416,8 +416,8 @@ tn_status pn_unknown_name(const pn_problem *problem, const pn_expr *expr, const 
 }
 
 tn_status pn_unknown_function(const pn_expr *expr, const char *name) {
-  static const char *const operators[] = {"where", "mean", "diff", "grad", "div",
-                                          "lap",   "curl", "dot",  "norm", "dn"};
+  static const char *const operators[] = {"where", "mean", "int", "diff", "grad", "div",
+                                          "lap",   "curl", "dot", "norm", "dn"};
   const char *names[PN_FUNCTIONS + sizeof operators / sizeof operators[0]];
   char list[LIST] = "";
   size_t n = 0;

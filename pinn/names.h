@@ -50,6 +50,13 @@ tn_status pn_no_coordinate(const pn_problem *problem, const pn_expr *expr, const
 /* Nodes that all functions of a file may expand to, together: copies of copies grow fast. */
 enum { PN_MOST_COPIES = 500000 };
 
+/* The variable of an integral, while its integrand is resolved. */
+typedef struct pn_variable {
+  const char *name;
+  size_t level; /* integrals around its own */
+  const struct pn_variable *outer;
+} pn_variable;
+
 /* What an expression may use where it stands. */
 typedef struct pn_naming {
   pn_problem *problem;
@@ -62,6 +69,9 @@ typedef struct pn_naming {
   size_t calls;            /* functions inside functions */
   size_t depth;            /* of the walk, so that it cannot exhaust the stack */
   size_t branch;           /* inside branches of where: one that is not taken may have no value */
+  const struct pn_variable *variable; /* of the integrals around it, the innermost first */
+  size_t integrals;                   /* around it, those around a function's call included */
+  uint32_t over; /* bit i: the function's text integrates over coordinate i here */
 } pn_naming;
 
 /* Resolves a tree in place and sets components. pn_resolve for values and relations. */

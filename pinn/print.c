@@ -7,6 +7,8 @@
  */
 #include "pinn/print.h"
 
+#include "pinn/integral.h"
+
 #include <string.h>
 
 tn_status pn_text_into(pn_text *w, pn_arena *arena, char **out) {
@@ -124,6 +126,18 @@ static void print_at(printer *p, const pn_expr *e) {
   pn_put(&p->w, ")");
 }
 
+/* Over the whole range of a coordinate, or with limits. */
+static void print_integral(printer *p, const pn_expr *e) {
+  pn_put(&p->w, "int(");
+  print(p, e->args[0]);
+  pn_putf(&p->w, ", %s", e->name);
+  for (size_t i = 1; i < e->n && !pn_integral_is_whole(e); ++i) {
+    pn_put(&p->w, ", ");
+    print(p, e->args[i]);
+  }
+  pn_put(&p->w, ")");
+}
+
 static void print_leaf(printer *p, const pn_expr *e) {
   switch (e->kind) {
   case PN_NUMBER: /* pi keeps its name */
@@ -220,6 +234,8 @@ static void print(printer *p, const pn_expr *e) {
     pn_put(&p->w, "mean(");
     print(p, e->args[0]);
     pn_put(&p->w, ", domain)");
+  } else if (e->kind == PN_INTEGRAL_OF) {
+    print_integral(p, e);
   } else if (list) {
     print_list(p, list, e);
   } else if (e->kind == PN_NEGATE) {

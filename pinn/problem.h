@@ -74,6 +74,7 @@ typedef struct pn_definition {
   uint32_t depends;  /* bit i: coordinate i matters (also through unknowns) */
   uint64_t unknowns; /* bit i: unknown i occurs in it */
   bool has_normal;   /* dn or normal_x occurs in it */
+  size_t integrals;  /* inside each other in it */
   int state;         /* the resolver's: 0 not seen, 1 being resolved, 2 done */
   pn_place place;
 } pn_definition;

@@ -8,6 +8,8 @@
  */
 #include "pinn/resolve.h"
 
+#include "pinn/integral.h"
+
 #include <string.h>
 
 enum { WORD = 128 };
@@ -86,7 +88,7 @@ static tn_status components_of_operator(pn_expr *e, size_t space) {
 static bool is_scalar_leaf(pn_kind kind) {
   return kind == PN_NUMBER || kind == PN_CONSTANT_REF || kind == PN_COORDINATE ||
          kind == PN_UNKNOWN || kind == PN_NET || kind == PN_TABLE || kind == PN_BOUND ||
-         kind == PN_NORMAL;
+         kind == PN_NORMAL || kind == PN_DUMMY;
 }
 
 tn_status pn_set_components(const pn_problem *problem, pn_expr *e) {
@@ -105,6 +107,7 @@ tn_status pn_set_components(const pn_problem *problem, pn_expr *e) {
   case PN_DERIVATIVE:
   case PN_AT:
   case PN_MEAN:
+  case PN_INTEGRAL_OF:
   case PN_NORMAL_DERIVATIVE:
     e->components = e->args[0]->components;
     return TN_OK;
@@ -190,13 +193,32 @@ static tn_status resolve_reference(pn_naming *s, pn_expr *e, pn_sort sort, size_
 }
 
 /* A formal argument of the function whose body this is. */
-static bool resolve_formal(const pn_naming *s, pn_expr *e) {
+static tn_status resolve_formal(const pn_naming *s, pn_expr *e, bool *done) {
   for (size_t i = 0; i < s->n_formals; ++i) {
     if (strcmp(s->formals[i], e->name) != 0)
       continue;
+    uint32_t caught = pn_expr_depends(s->problem, s->actuals[i]) & s->over;
+    for (size_t c = 0; c < s->problem->n_coordinates; ++c)
+      if (caught >> c & 1u)
+        return pn_expr_fail(TN_EINPUT, e,
+                            "what is put in for `%s` depends on %s, over which the integral goes: "
+                            "give its variable another name, as in int(e, s, a, b)",
+                            e->name, s->problem->coordinates[c].name);
     *e = *s->actuals[i];
-    return true;
+    *done = true;
+    return TN_OK;
   }
+  return TN_OK;
+}
+
+/* The variable of an integral around it. */
+static bool resolve_variable(const pn_naming *s, pn_expr *e) {
+  for (const pn_variable *v = s->variable; v; v = v->outer)
+    if (strcmp(v->name, e->name) == 0) {
+      e->kind = PN_DUMMY;
+      e->index = v->level;
+      return true;
+    }
   return false;
 }
 
@@ -288,7 +310,10 @@ static bool normal_axis(const pn_problem *p, const char *name, size_t *index) {
 
 static tn_status resolve_name(pn_naming *s, pn_expr *e) {
   size_t index = 0;
-  if (resolve_formal(s, e))
+  bool done = resolve_variable(s, e);
+  if (!done)
+    TN_TRY(resolve_formal(s, e, &done));
+  if (done)
     return TN_OK;
   pn_sort sort = pn_lookup(s->problem, e->name, &index);
   if (sort != PN_IS_NOTHING)
@@ -512,6 +537,7 @@ tn_status pn_resolve_definition(pn_problem *problem, size_t index) {
   d->depends = pn_expr_depends(problem, d->value);
   d->unknowns = pn_expr_unknowns(problem, d->value);
   d->has_normal = mentions_normal(problem, d->value);
+  d->integrals = pn_integrals_in(problem, d->value);
   d->state = 2;
   return TN_OK;
 }

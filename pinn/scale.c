@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "pinn/objective.h"
+#include "pinn/scale.h"
 
 enum { MOST_PARTS = 24, HARD_POINTS = 256 };
 
@@ -32,6 +33,7 @@ typedef struct measure {
   size_t index;          /* of the site; PN_NONE: it is not one of the scopes' */
   const double *unknown; /* sizes; NaN: not known yet */
   double net;            /* size of `net` in an ansatz */
+  const pn_within *within; /* integrals around the tree, the innermost first */
 } measure;
 
 static const pn_problem *problem_of(const measure *c) {
@@ -101,39 +103,21 @@ static tn_status rms_of(measure *c, tn_value value, double *out) {
 
 /* ---- Size of a tree -------------------------------------------------------------------------- */
 
-static double size_of_function(pn_function f, const double *a, size_t n) {
-  double largest = 0;
-  for (size_t i = 0; i < n; ++i)
-    largest = fmax(largest, a[i]);
-  switch (f) {
-  case PN_FN_sqrt:
-    return sqrt(a[0]);
-  case PN_FN_exp:
-  case PN_FN_cosh:
-    return exp(fmin(a[0], 100));
-  case PN_FN_sinh:
-    return sinh(fmin(a[0], 100));
-  case PN_FN_log:
-    return fmax(fabs(log(a[0])), 1);
-  case PN_FN_log10:
-    return fmax(fabs(log10(a[0])), 1);
-  case PN_FN_sin:
-  case PN_FN_tanh:
-  case PN_FN_erf:
-  case PN_FN_asin:
-  case PN_FN_atan:
-    return fmin(a[0], 1);
-  case PN_FN_tan:
-  case PN_FN_abs:
-  case PN_FN_min:
-  case PN_FN_max:
-    return largest;
-  default:
-    return 1; /* cos, acos, atan2, sign, cole_hopf */
-  }
-}
-
 static tn_status size_of(measure *c, const pn_expr *e, double *out);
+
+/* In integrals: sqrt(int e^2 / int 1), so that the variable takes all its values. */
+static tn_status size_of_integrand(measure *c, const pn_expr *e, double *out) {
+  pn_expr *square = NULL, *one = NULL;
+  tn_value value[2] = {{0}};
+  double size[2];
+  TN_TRY(pn_within_mean(pn_scopes_model(c->scopes)->problem->arena, c->within, e, &square, &one));
+  for (size_t i = 0; i < 2; ++i) {
+    TN_TRY(pn_lower(c->scope, i ? one : square, &value[i]));
+    TN_TRY(rms_of(c, value[i], &size[i]));
+  }
+  *out = size[1] > 0 ? sqrt(size[0] / size[1]) : 0;
+  return TN_OK;
+}
 
 static tn_status size_of_free(measure *c, const pn_expr *e, double *out) {
   tn_value value = {0};
@@ -141,15 +125,32 @@ static tn_status size_of_free(measure *c, const pn_expr *e, double *out) {
     *out = fabs(e->number);
     return TN_OK;
   }
+  if (c->within)
+    return size_of_integrand(c, e, out);
   TN_TRY(pn_lower(c->scope, e, &value));
   return rms_of(c, value, out);
+}
+
+/* The size of the integrand times that of the length. */
+static tn_status size_of_integral(measure *c, const pn_expr *e, double *out) {
+  pn_expr *length = NULL;
+  double size = 0;
+  pn_within within = {e, c->within};
+  TN_TRY(pn_expr_make(pn_scopes_model(c->scopes)->problem->arena, PN_SUBTRACT, e, 2,
+                      (pn_expr *[]){e->args[2], e->args[1]}, &length));
+  TN_TRY(size_of(c, length, &size));
+  measure inside = *c;
+  inside.within = &within;
+  TN_TRY(size_of(&inside, e->args[0], out));
+  *out *= size;
+  return TN_OK;
 }
 
 static tn_status size_of_call(measure *c, const pn_expr *e, double *out) {
   double a[16] = {0};
   for (size_t i = 0; i < e->n && i < 16; ++i)
     TN_TRY(size_of(c, e->args[i], &a[i]));
-  *out = size_of_function((pn_function)e->index, a, e->n < 16 ? e->n : 16);
+  *out = pn_size_of_function((pn_function)e->index, a, e->n < 16 ? e->n : 16);
   return TN_OK;
 }
 
@@ -215,6 +216,8 @@ static tn_status size_of(measure *c, const pn_expr *e, double *out) {
     return size_of(c, e->args[0], out);
   case PN_MEAN:
     return size_of_mean(c, e, out);
+  case PN_INTEGRAL_OF:
+    return size_of_integral(c, e, out);
   case PN_ADD:
   case PN_SUBTRACT:
   case PN_MULTIPLY:

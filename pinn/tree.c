@@ -101,6 +101,10 @@ uint32_t pn_expr_depends(const pn_problem *problem, const pn_expr *expr) {
     bits = pn_expr_depends(problem, expr->args[0]) & ~bits_of(expr->axes, expr->n_axes);
     first = 1;
     break;
+  case PN_INTEGRAL_OF:
+    bits = pn_expr_depends(problem, expr->args[0]) & ~bits_of(expr->axes, expr->n_axes);
+    first = 1;
+    break;
   default:
     break;
   }
