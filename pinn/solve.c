@@ -373,6 +373,24 @@ static tn_status write_all(pn_run *run, double started) {
   return pn_ranks_agree(&run->ranks, "writing the results", status);
 }
 
+/* The run in figures, for those who compare runs. */
+static void tell_figures(const pn_run *run) {
+  const pn_solve_options *o = run->options;
+  const pn_train_result *r = pn_training_result(run->training);
+  char name[96];
+  if (!o->figure)
+    return;
+  for (size_t i = 0; i < r->n_fields; ++i) {
+    if (!r->fields[i].known)
+      continue;
+    snprintf(name, sizeof name, "error.%.80s", run->problem->unknowns[i].name);
+    o->figure(o->figure_context, name, r->fields[i].rel_l2);
+  }
+  o->figure(o->figure_context, "loss", r->loss);
+  o->figure(o->figure_context, "steps", (double)r->steps);
+  o->figure(o->figure_context, "seconds", run->seconds);
+}
+
 static void tear_down(pn_run *run) {
   pn_training_free(&run->training);
   pn_model_free(&run->model);
@@ -401,8 +419,10 @@ tn_status pn_solve(const pn_solve_options *options, pn_outcome *outcome) {
   }
   if (status == TN_OK)
     status = write_all(&run, started);
-  if (status == TN_OK)
+  if (status == TN_OK) {
     *outcome = pn_training_result(run.training)->outcome;
+    tell_figures(&run);
+  }
   if (status == TN_OK && run.failure != NULL) {
     *outcome = PN_NONFINITE;
     status = TN_FAIL(TN_ENONFINITE, "%s", run.failure);

@@ -16,6 +16,7 @@
 #include "pinn/cli/audit.h"
 #include "pinn/cli/backends.h"
 #include "pinn/cli/options.h"
+#include "pinn/cli/sweep.h"
 #include "pinn/pinn.h"
 #include "tensor/factor.h"
 
@@ -128,12 +129,14 @@ static const char more[] = "Without --out the folder is FILE.out beside you, or 
                            "SIGTERM and SIGHUP save and stop;\n"
                            "a second signal stops at once. PINN_SAVE_SECONDS in the environment "
                            "sets the time between saves (30).\n"
+                           "\n--sweep and --seeds make DIR/nu=0.1/seed=3/ and DIR/sweep.csv, DIR being FILE.sweep; the "
+                           "status is 1\nif one run misses.\n"
                            "\n`mpirun -n 4 pinn solve FILE ...` shares the points among four processes, with the "
                            "same bits;\nPINN_COMM_SECONDS sets how long they wait for each other (60).\n";
 
 /* All but what the words say; returns the exit status. */
-static int train(pn_solve_options *solve, const char *device, const char *split, int argc,
-                 char **argv) {
+static int train(pn_solve_options *solve, const char *device, const char *split,
+                 const cli_texts *sweeps, size_t seeds, int argc, char **argv) {
   pn_outcome outcome = PN_NOT_CONVERGED;
   char *command = NULL;
   bool all_failed = false;
@@ -156,7 +159,8 @@ static int train(pn_solve_options *solve, const char *device, const char *split,
     solve->live = isatty(STDOUT_FILENO) == 1;
     solve->all_failed = &all_failed;
     catch_signals();
-    status = pn_solve(solve, &outcome);
+    status = sweeps->n + seeds > 0 ? cli_sweep(solve, sweeps, seeds, &outcome)
+                                   : pn_solve(solve, &outcome);
   }
   int code = status == TN_OK ? (int)outcome : failed(solve->comm, status, all_failed);
   tn_device_close(&solve->device);
@@ -167,7 +171,8 @@ static int train(pn_solve_options *solve, const char *device, const char *split,
 static int run(const cli_command *self, int argc, char **argv) {
   pn_solve_options solve = {0};
   const char *device = "cpu", *split = "points";
-  cli_texts sets = {0};
+  cli_texts sets = {0}, sweeps = {0};
+  size_t seeds = 0;
   cli_seed seed = {0};
   bool quiet = false;
   const cli_option options[] = {
@@ -180,6 +185,9 @@ static int run(const cli_command *self, int argc, char **argv) {
       {"threads", "n", CLI_COUNT, &solve.threads,
        "threads (default: all cores the process may use)"},
       {"seed", "n", CLI_SEED, &seed, "of all random numbers (default: the file's, or 0)"},
+      {"sweep", "path=v1,v2", CLI_TEXTS, &sweeps,
+       "a run for each value of a key; several --sweep: every combination"},
+      {"seeds", "n", CLI_COUNT, &seeds, "a run for each seed from 0 to n - 1"},
       {"seconds", "s", CLI_REAL, &solve.seconds, "stop training after so long"},
       {"resume", NULL, CLI_FLAG, &solve.resume, "continue the run that the folder holds"},
       {"no-check", NULL, CLI_FLAG, &solve.unchecked, "train although `pinn check` finds an error"},
@@ -203,9 +211,10 @@ static int run(const cli_command *self, int argc, char **argv) {
     solve.seed = seed.value;
     solve.comm = comm;
     solve.terminal = quiet ? NULL : stdout;
-    status = train(&solve, device, split, argc, argv);
+    status = train(&solve, device, split, &sweeps, seeds, argc, argv);
   }
   tn_free(&sets.text);
+  tn_free(&sweeps.text);
   tn_comm_free(&comm);
   return status;
 }
@@ -213,5 +222,6 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_solve = {
     "solve",
     "FILE [--out DIR] [--set path=value]... [--device cpu|cuda] [--threads n] [--seed n]\n"
-    "                  [--split points|layers] [--seconds s] [--resume] [--no-check] [--quiet]",
+    "                  [--split points|layers] [--sweep path=v1,v2]... [--seeds n] [--seconds s] [--resume]\n"
+    "                  [--no-check] [--quiet]",
     "Trains a network on a problem file and writes the results to a folder.", run};
