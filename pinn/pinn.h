@@ -86,6 +86,21 @@ TN_API tn_status pn_solve(const pn_solve_options *options, pn_outcome *outcome) 
 /* Asynchronous stop, callable from a signal handler: the run saves at the next step boundary. */
 TN_API void pn_request_stop(int signal_number);
 
+/* Several runs that differ in keys and seeds, one after the other: the product of all values and seeds. sweeps[i] is
+ * "path=v1,v2,..." (values as in overrides); seeds 0: only the one that `solve` has. Makes DIR/NAME=VALUE/.../seed=K/ and,
+ * after each run, DIR/sweep.csv; DIR is solve->out, or FILE.sweep or the next free name. *outcome: converged if every
+ * run was, else not; a signal ends all. TN_EINPUT for a text of another form, a used folder, --resume. */
+TN_API tn_status pn_sweep(const pn_solve_options *solve, size_t n_sweeps, const char *const *sweeps,
+                          size_t seeds, pn_outcome *outcome) TN_MUST_USE;
+
+/* Problem files to start from, for `pinn new`. */
+typedef struct pn_starter {
+  const char *name, *meaning, *text;
+} pn_starter;
+TN_API const pn_starter *pn_starters(size_t *n);
+/* TN_EINPUT if there is a file already. */
+TN_API tn_status pn_starter_write(const pn_starter *starter, const char *path) TN_MUST_USE;
+
 /* ---- Results -------------------------------------------------------------------------------------- */
 
 typedef struct pn_eval_options {

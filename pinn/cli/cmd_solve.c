@@ -16,7 +16,6 @@
 #include "pinn/cli/audit.h"
 #include "pinn/cli/backends.h"
 #include "pinn/cli/options.h"
-#include "pinn/cli/sweep.h"
 #include "pinn/pinn.h"
 #include "tensor/factor.h"
 
@@ -159,7 +158,7 @@ static int train(pn_solve_options *solve, const char *device, const char *split,
     solve->live = isatty(STDOUT_FILENO) == 1;
     solve->all_failed = &all_failed;
     catch_signals();
-    status = sweeps->n + seeds > 0 ? cli_sweep(solve, sweeps, seeds, &outcome)
+    status = sweeps->n + seeds > 0 ? pn_sweep(solve, sweeps->n, sweeps->text, seeds, &outcome)
                                    : pn_solve(solve, &outcome);
   }
   int code = status == TN_OK ? (int)outcome : failed(solve->comm, status, all_failed);

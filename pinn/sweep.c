@@ -5,7 +5,7 @@
  * run: what is there holds for the runs that are done, whatever happens to the next. A run that misses its aim, or
  * ends with a value that is not finite, does not end the sweep; wrong input does, because the next one has it too.
  */
-#include "pinn/cli/sweep.h"
+#include "pinn/pinn.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -305,7 +305,7 @@ static tn_status open_folder(sweep *s) {
   return pn_make_folder(s->folder);
 }
 
-static tn_status start(sweep *s, const cli_texts *sweeps, size_t *runs) {
+static tn_status start(sweep *s, size_t n_sweeps, const char *const *sweeps, size_t *runs) {
   const pn_solve_options *o = s->solve;
   if (o->resume)
     return TN_FAIL(TN_EINPUT, "--resume goes on with one run: name its folder by --out, without "
@@ -315,11 +315,11 @@ static tn_status start(sweep *s, const cli_texts *sweeps, size_t *runs) {
                                     "under mpirun");
   if (o->seed_given && s->seeds_given)
     return TN_FAIL(TN_EINPUT, "--seed and --seeds exclude each other: --seeds n means 0 to n - 1");
-  if (sweeps->n > MOST_SWEEPS)
-    return TN_FAIL(TN_EINPUT, "--sweep is given %zu times, at most %d", sweeps->n, MOST_SWEEPS);
+  if (n_sweeps > MOST_SWEEPS)
+    return TN_FAIL(TN_EINPUT, "--sweep is given %zu times, at most %d", n_sweeps, MOST_SWEEPS);
   *runs = s->seeds;
-  for (size_t k = 0; k < sweeps->n; ++k) {
-    TN_TRY(read_dimension(sweeps->text[k], &s->dimensions[k]));
+  for (size_t k = 0; k < n_sweeps; ++k) {
+    TN_TRY(read_dimension(sweeps[k], &s->dimensions[k]));
     ++s->n_dimensions;
     for (size_t i = 0; i < k; ++i) {
       const dimension *a = &s->dimensions[i], *b = &s->dimensions[k];
@@ -363,11 +363,11 @@ static void say(const sweep *s) {
             s->n_rows, s->folder);
 }
 
-tn_status cli_sweep(const pn_solve_options *solve, const cli_texts *sweeps, size_t seeds,
-                    pn_outcome *outcome) {
+tn_status pn_sweep(const pn_solve_options *solve, size_t n_sweeps, const char *const *sweeps,
+                   size_t seeds, pn_outcome *outcome) {
   sweep s = {.solve = solve, .seeds = seeds ? seeds : 1, .seeds_given = seeds > 0};
   size_t runs = 0;
-  tn_status status = start(&s, sweeps, &runs);
+  tn_status status = start(&s, n_sweeps, sweeps, &runs);
   if (status == TN_OK)
     status = open_folder(&s);
   if (status == TN_OK)
