@@ -5,6 +5,7 @@
  * also gets a line after two seconds of silence.
  */
 #include "pinn/banner.h"
+#include "pinn/found.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -124,18 +125,20 @@ static void put_head(FILE *out, pn_text *line) {
 /* How many columns of terms fit beside the errors, and whether one for the largest of the rest
  * follows. */
 typedef struct columns {
-  size_t errors, terms;
+  size_t errors, terms, parameters;
   bool rest;
   bool scale; /* the loss scale and, behind a slash, skipped steps of the stage */
 } columns;
 
 static columns choose_columns(const pn_run *run) {
   const pn_sites *sites = pn_training_sites(run->training);
-  columns c = {0, sites->n_terms, false, false};
+  columns c = {.terms = sites->n_terms, .parameters = run->problem->n_parameters};
   for (size_t i = 0; i < run->problem->n_unknowns; ++i)
     c.errors += run->problem->unknowns[i].exact != NULL;
   c.scale = is_low(run);
-  size_t most = c.scale ? 4 : 5;
+  if (c.parameters > 2)
+    c.parameters = 2;
+  size_t most = (c.scale ? 4 : 5) - c.parameters;
   if (c.errors > most - 2)
     c.errors = most - 2;
   if (c.errors + c.terms > most) {
@@ -161,6 +164,8 @@ static void put_table_head(const pn_run *run, FILE *out) {
     fprintf(out, " %8s", head);
     ++shown;
   }
+  for (size_t i = 0; i < c.parameters; ++i)
+    fprintf(out, " %8.8s", run->problem->parameters[i].name);
   if (c.scale)
     fprintf(out, " %8s", "scale");
   fprintf(out, "  left\n");
@@ -181,6 +186,9 @@ tn_status pn_banner_start(pn_run *run, FILE *out) {
     status = pn_put_terms(&text, run->model, pn_training_sites(run->training));
   TN_TRY(status == TN_OK ? flush_text(out, &text) : status);
   TN_TRY(put_constants(run, out));
+  pn_put_starts(&text, p);
+  if (text.n > 0)
+    TN_TRY(put_text(out, "parameters", &text));
   pn_put_channels(&text, run->model, pn_loss_channels(pn_training_loss(run->training)));
   TN_TRY(put_text(out, "computes", &text));
   TN_TRY(put_scales(run, out));
@@ -237,6 +245,17 @@ static void put_scale(FILE *out, const pn_progress *g) {
   fprintf(out, " %8.8s", text);
 }
 
+/* As many digits as eight columns have room for. */
+static void put_parameter(FILE *out, double x) {
+  char text[32];
+  for (int digits = 6; digits > 0; --digits) {
+    snprintf(text, sizeof text, "%.*g", digits, x);
+    if (strlen(text) <= 8)
+      break;
+  }
+  fprintf(out, " %8s", text);
+}
+
 tn_status pn_banner_progress(pn_run *run, const pn_progress *g, FILE *out) {
   if (out == NULL || !wanted(run, g))
     return TN_OK;
@@ -261,6 +280,8 @@ tn_status pn_banner_progress(pn_run *run, const pn_progress *g, FILE *out) {
     fprintf(out, " %8s", isnan(g->errors[i]) ? "" : pn_brief(g->errors[i], brief));
     ++shown;
   }
+  for (size_t i = 0; i < c.parameters; ++i)
+    put_parameter(out, g->parameters[i]);
   if (c.scale)
     put_scale(out, g);
   put_left(out, g->seconds_left);
@@ -336,6 +357,9 @@ tn_status pn_banner_end(pn_run *run, FILE *out) {
   TN_TRY(put_stops(run, out));
   if (run->failure == NULL) {
     TN_TRY(put_fresh(run, out));
+    pn_put_found(&text, run);
+    if (text.n > 0)
+      TN_TRY(put_text(out, "found", &text));
     pn_putf(&text, "%s  ", outcome_word(run));
     size_t indent = text.n;
     char head[32];

@@ -143,7 +143,7 @@ static tn_status resolve_field_call(pn_naming *s, pn_expr *e, bool *done) {
   pn_reading readings[PN_MAX_READINGS];
   bool is_net = s->net && strcmp(e->name, "net") == 0;
   *done = true;
-  if (sort == PN_IS_COORDINATE || sort == PN_IS_CONSTANT)
+  if (sort == PN_IS_COORDINATE || sort == PN_IS_CONSTANT || sort == PN_IS_PARAMETER)
     return pn_expr_fail(TN_EINPUT, e, "`%s` is %s, not a function: a product is written %s*(...)",
                         e->name, pn_sort_text(sort), e->name);
   if (sort == PN_IS_DEFINITION && p->definitions[index].n_of > 0) {

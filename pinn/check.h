@@ -137,6 +137,9 @@ typedef struct pn_failure {
   pn_expr **exprs;
 } pn_failure;
 
+/* check_parameters.c: those that nothing can find; a line of the facts. */
+tn_status pn_check_parameters(pn_checking *c) TN_MUST_USE;
+tn_status pn_check_put_parameters(pn_checking *c) TN_MUST_USE;
 tn_status pn_check_facts(pn_checking *c) TN_MUST_USE; /* check_facts.c: prints them */
 /* check_cost.c: runs a step and predicts time and memory; prints nothing if there is no step to run. */
 tn_status pn_check_cost(pn_checking *c) TN_MUST_USE;

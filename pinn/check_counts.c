@@ -324,7 +324,7 @@ static bool only_coordinate(const pn_problem *p, const group *g, size_t x) {
   return true;
 }
 
-/* Is every condition of the group an equality and every member a plain unknown with an order along x? Else
+/* Is every condition of the group an equality, without parameters to be found, and every member a plain unknown with an order along x? Else
  * more than the orders may be meant: a parameter that is sought, a pressure, an ansatz that says it again. */
 static bool is_plain(const pn_problem *p, const group *g, size_t x) {
   for (size_t u = 0; u < p->n_unknowns; ++u)
@@ -334,6 +334,11 @@ static bool is_plain(const pn_problem *p, const group *g, size_t x) {
     for (size_t r = 0; r < p->conditions[i].n_relations; ++r)
       if (mentions(p, &p->conditions[i].relations[r], g->members) &&
           p->conditions[i].relations[r].op != PN_EQUAL)
+        return false;
+  for (size_t i = 0; i < p->n_equations; ++i)
+    for (size_t r = 0; r < p->equations[i].n_relations; ++r)
+      if (mentions(p, &p->equations[i].relations[r], g->members) &&
+          pn_expr_parameters(p, p->equations[i].relations[r].whole))
         return false;
   return !g->measured;
 }

@@ -164,6 +164,7 @@ static tn_status put_facts(pn_checking *c, const pn_model *m, pn_sites *sites) {
   TN_TRY(put_orders(c));
   TN_TRY(pn_put_terms(&c->out, m, sites));
   put_terms_json(c, sites);
+  TN_TRY(pn_check_put_parameters(c));
   TN_TRY(plan_channels(m, sites, &s));
   TN_TRY(put_channels(c, m, &s.report));
   TN_TRY(pn_check_cost(c));

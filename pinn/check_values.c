@@ -158,6 +158,10 @@ bool pn_check_has_exact(const pn_checking *c, const pn_relation *r) {
   for (size_t u = 0; u < c->problem->n_unknowns; ++u)
     if ((bits >> u & 1u) && !c->problem->unknowns[u].exact)
       return false;
+  bits = pn_expr_parameters(c->problem, r->whole);
+  for (size_t i = 0; i < c->problem->n_parameters; ++i)
+    if ((bits >> i & 1u) && isnan(c->problem->parameters[i].exact))
+      return false;
   return true;
 }
 

@@ -187,6 +187,11 @@ static tn_status evaluate_node(evaluation *v, const pn_expr *e, double *out) {
   case PN_CONSTANT_REF:
     *out = e->number;
     return TN_OK;
+  case PN_PARAMETER_REF: {
+    const pn_parameter *k = &v->problem->parameters[e->index];
+    *out = isnan(k->exact) ? k->start : k->exact;
+    return TN_OK;
+  }
   case PN_COORDINATE:
     if (!v->point)
       return pn_expr_fail(TN_EINPUT, e, "`%s` has no value here", e->name);

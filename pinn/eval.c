@@ -108,6 +108,9 @@ static tn_status grid_part(evaluation *e, const char *part, size_t length, size_
 }
 
 static tn_status read_grid(evaluation *e) {
+  e->n = 1;
+  if (!e->options->grid)
+    return TN_OK;
   size_t coordinate[PN_MAX_COORDINATES], extent[PN_MAX_COORDINATES], n = 0;
   double lo[PN_MAX_COORDINATES], hi[PN_MAX_COORDINATES];
   for (const char *part = e->options->grid; part != NULL;) {
@@ -217,6 +220,10 @@ static tn_status add_expression(evaluation *e, const char *text) {
 }
 
 static tn_status check_given(const evaluation *e) {
+  for (size_t k = 0; k < e->n_items && !e->points && !e->options->grid; ++k)
+    if (pn_item_depends(e->problem, &e->items[k])) /* a parameter alone needs no place */
+      return TN_FAIL(TN_EINPUT, "eval wants --points FILE.csv or --grid x=from:to:number,... for `%s`",
+                     e->names[k]);
   for (size_t k = 0; k < e->n_items; ++k) {
     uint32_t missing = pn_item_depends(e->problem, &e->items[k]) & ~e->given;
     for (size_t c = 0; c < e->problem->n_coordinates; ++c) {
@@ -347,7 +354,7 @@ static tn_status write_values(const evaluation *e) {
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 static tn_status check_options(const pn_eval_options *o) {
-  if ((o->points != NULL) == (o->grid != NULL))
+  if (o->points != NULL && o->grid != NULL)
     return TN_FAIL(TN_EINPUT, "eval wants either --points FILE.csv or --grid x=from:to:number,...");
   if (o->out != NULL && !ends_in(o->out, ".csv") && !ends_in(o->out, ".h5"))
     return TN_FAIL(TN_EINPUT, "--out %s: the name must end in .csv or .h5", o->out);

@@ -112,6 +112,7 @@ typedef enum pn_kind {
   PN_NORMAL,            /* normal_x: index = coordinate */
   PN_BOUNDARY,          /* predicates: on the boundary */
   PN_EVERYWHERE,        /* predicates: `box` or `domain`: true */
+  PN_PARAMETER_REF,     /* index in problem->parameters: a number to be found */
   PN_KINDS
 } pn_kind;
 

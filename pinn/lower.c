@@ -479,6 +479,8 @@ static tn_status lower_node(pn_frame *f, const pn_expr *e, tn_value *out) {
     return lower_power(f, e, out);
   case PN_CONSTANT_REF:
     return lower_constant(f, e, out);
+  case PN_PARAMETER_REF:
+    return pn_frame_parameter(f, e->index, out);
   case PN_COORDINATE:
     return lower_coordinate(f, e, out);
   case PN_UNKNOWN:

@@ -243,6 +243,7 @@ tn_status pn_metrics_terms(pn_metrics *q, const double *theta, const pn_field_er
                            pn_term_check *checks) {
   const pn_problem *problem = q->model->problem;
   double *sizes = NULL;
+  TN_TRY(pn_model_set_parameters(q->model, theta));
   TN_TRY(run_checks(q, theta));
   TN_TRY(TN_NEW(problem->n_unknowns, &sizes));
   for (size_t u = 0; u < problem->n_unknowns; ++u)

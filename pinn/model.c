@@ -16,11 +16,11 @@ enum { MOST_OUTPUTS = sizeof((pn_net *)0)->unknown / sizeof((pn_net *)0)->unknow
 
 /* ---- Blocks ------------------------------------------------------------------------------------- */
 
-tn_status pn_model_block(pn_model *model, const pn_net *net, const char *part, size_t rank,
-                         const size_t *extent, tn_value *leaf) {
+tn_status pn_model_add_block(pn_model *model, const char *full, size_t rank, const size_t *extent,
+                             tn_value *leaf) {
   pn_block block = {.offset = model->n_theta, .count = 1, .rank = rank};
   char *name = NULL;
-  TN_TRY(pn_arena_format(model->arena, &name, "%s.%s", net->name, part));
+  TN_TRY(pn_arena_format(model->arena, &name, "%s", full));
   block.name = name;
   for (size_t i = 0; i < rank; ++i) {
     block.extent[i] = extent[i];
@@ -34,6 +34,13 @@ tn_status pn_model_block(pn_model *model, const pn_net *net, const char *part, s
   model->n_theta += block.count;
   *leaf = block.leaf;
   return tn_graph_error(model->graph);
+}
+
+tn_status pn_model_block(pn_model *model, const pn_net *net, const char *part, size_t rank,
+                         const size_t *extent, tn_value *leaf) {
+  char name[192];
+  snprintf(name, sizeof name, "%s.%.120s", net->name, part);
+  return pn_model_add_block(model, name, rank, extent, leaf);
 }
 
 /* ---- Which unknowns share a network -------------------------------------------------------------- */
@@ -225,6 +232,7 @@ static tn_status build(pn_model *m) {
   TN_TRY(make_scales(m));
   for (size_t i = 0; i < m->n_nets; ++i)
     TN_TRY(build_net(m, &m->nets[i]));
+  TN_TRY(pn_model_parameters(m));
   return tn_graph_error(m->graph);
 }
 
@@ -255,6 +263,8 @@ void pn_model_free(pn_model **model) {
 tn_status pn_model_init(const pn_model *model, uint64_t seed, double *theta) {
   for (size_t i = 0; i < model->n_nets; ++i)
     TN_TRY(model->nets[i].class_->init(model, &model->nets[i], seed, theta));
+  for (size_t i = 0; i < model->problem->n_parameters; ++i)
+    theta[model->blocks[model->parameter_block[i]].offset] = 0;
   return TN_OK;
 }
 

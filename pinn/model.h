@@ -78,6 +78,9 @@ struct pn_model {
   const char **unknown_scale_source; /* "initial", "file", "source of burgers", ...: words for the banner */
   tn_value *unknown_scale_leaf; /* run-time scalars, first value unknown_scale */
   size_t *unknown_net, *unknown_output; /* which network and which of its outputs */
+  size_t first_parameter;    /* offset in theta of the numbers to be found: the last of it */
+  size_t *parameter_block;   /* of each parameter of the problem: its block, one number */
+  tn_value *parameter;       /* and its value in the graph */
   struct pn_hard *hard;      /* hard.c: conditions met by construction, one plan an unknown */
   pn_arena *arena;
 };
@@ -94,8 +97,21 @@ bool pn_model_is_hard(const pn_model *model, const pn_term *condition);
 /* For network kinds: appends a block of theta with its parameter leaf; `part` as "layer1.weight". */
 tn_status pn_model_block(pn_model *model, const pn_net *net, const char *part, size_t rank,
                          const size_t *extent, tn_value *leaf) TN_MUST_USE;
+/* The same by its whole name, for what is no network's. */
+tn_status pn_model_add_block(pn_model *model, const char *name, size_t rank, const size_t *extent,
+                             tn_value *leaf) TN_MUST_USE;
 const pn_net_class *const *pn_net_classes(size_t *count);
 tn_status pn_net_find(const char *name, const pn_net_class **out) TN_MUST_USE;
+
+/* model_parameter.c: numbers to be found. theta holds z, 0 at the start; the parameter is a function of it. */
+double pn_parameter_of(const pn_parameter *parameter, double z);
+double pn_parameter_slope(const pn_parameter *parameter, double z); /* d parameter / d z */
+/* Value of parameter i at theta. */
+double pn_model_parameter(const pn_model *model, const double *theta, size_t i);
+/* The blocks, behind those of the networks. */
+tn_status pn_model_parameters(pn_model *model) TN_MUST_USE;
+/* What sizes of expressions with parameters are measured at from now on; at first the start. */
+tn_status pn_model_set_parameters(const pn_model *model, const double *theta) TN_MUST_USE;
 
 /* model_order.c: order[i], the highest total order of derivatives of unknown i's network in a relation of
  * the file, through definitions and ansatz (-1: it does not occur); term[i], a term that has it. Arrays of

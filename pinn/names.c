@@ -28,6 +28,8 @@ const char *pn_sort_text(pn_sort sort) {
     return "a definition";
   case PN_IS_TABLE:
     return "a table";
+  case PN_IS_PARAMETER:
+    return "a parameter";
   default:
     return "nothing";
   }
@@ -40,7 +42,8 @@ typedef struct declared {
   pn_place place;
 } declared;
 
-/* The k-th declared name in the order coordinates, unknowns, constants, definitions, tables. */
+/* The k-th declared name in the order coordinates, unknowns, constants, definitions, tables,
+ * parameters. */
 static bool declared_at(const pn_problem *p, size_t k, declared *out) {
   if (k < p->n_coordinates) {
     *out = (declared){PN_IS_COORDINATE, k, p->coordinates[k].name, p->coordinates[k].place};
@@ -62,9 +65,14 @@ static bool declared_at(const pn_problem *p, size_t k, declared *out) {
     return true;
   }
   k -= p->n_definitions;
-  if (k >= p->n_tables)
+  if (k < p->n_tables) {
+    *out = (declared){PN_IS_TABLE, k, p->tables[k].name, p->tables[k].place};
+    return true;
+  }
+  k -= p->n_tables;
+  if (k >= p->n_parameters)
     return false;
-  *out = (declared){PN_IS_TABLE, k, p->tables[k].name, p->tables[k].place};
+  *out = (declared){PN_IS_PARAMETER, k, p->parameters[k].name, p->parameters[k].place};
   return true;
 }
 
@@ -349,7 +357,7 @@ tn_status pn_no_coordinate(const pn_problem *problem, const pn_expr *expr, const
 /* "x, t (coordinates); u (unknowns)" */
 static void list_names(const pn_problem *p, char *out, size_t size) {
   static const char *const groups[] = {"",         "coordinates", "constants",
-                                       "unknowns", "definitions", "tables"};
+                                       "unknowns", "definitions", "tables", "parameters"};
   declared d, after;
   *out = 0;
   for (size_t k = 0; declared_at(p, k, &d); ++k) {

@@ -12,7 +12,8 @@ typedef enum pn_sort {
   PN_IS_CONSTANT,
   PN_IS_UNKNOWN,
   PN_IS_DEFINITION,
-  PN_IS_TABLE
+  PN_IS_TABLE,
+  PN_IS_PARAMETER
 } pn_sort;
 
 const char *pn_sort_text(pn_sort sort); /* "a coordinate" */
@@ -63,6 +64,7 @@ typedef struct pn_naming {
   const char *what; /* "a constant", "the exact solution": for errors */
   bool coordinates, unknowns, net, normal, mean;
   bool no_definitions; /* constants */
+  bool parameters;     /* numbers to be found */
   size_t n_formals;    /* inside a function's body */
   const char *const *formals;
   pn_expr *const *actuals; /* resolved */

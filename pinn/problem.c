@@ -151,6 +151,7 @@ static tn_status declare(pn_problem *p, const pn_toml *root) {
   TN_TRY(declare_unknowns(p, pn_toml_find(root, "unknowns")));
   TN_TRY(declare_definitions(p, pn_toml_find(root, "definitions")));
   TN_TRY(declare_tables(p, pn_toml_find(root, "tables")));
+  TN_TRY(pn_declare_parameters(p, pn_toml_find(root, "parameters")));
   return pn_check_names(p);
 }
 
@@ -269,7 +270,11 @@ static tn_status read_ansatz(pn_problem *p, const pn_toml *table) {
     pn_expr *tree = NULL;
     TN_TRY(pn_read_tree(p, node, &tree));
     bool plain = tree->kind == PN_NAME && strcmp(tree->name, "net") == 0;
-    pn_naming scope = {.problem = p, .what = "an ansatz", .coordinates = true, .net = true};
+    pn_naming scope = {.problem = p,
+                       .what = "an ansatz",
+                       .coordinates = true,
+                       .parameters = true,
+                       .net = true};
     TN_TRY(pn_resolve(&scope, tree));
     if (tree->components != 1)
       return pn_expr_fail(TN_EINPUT, tree, "an ansatz is a scalar");
@@ -327,6 +332,7 @@ static tn_status read_all(pn_problem *p, size_t n_overrides, const char *const *
   TN_TRY(declare(p, root));
   for (size_t i = 0; i < p->n_constants; ++i)
     TN_TRY(pn_constant_value(p, i));
+  TN_TRY(pn_read_parameters(p, pn_toml_find(root, "parameters")));
   TN_TRY(read_ranges(p, pn_toml_find(root, "domain")));
   TN_TRY(read_unknowns(p, root));
   const pn_toml *tables = pn_toml_find(root, "tables");
@@ -406,6 +412,7 @@ tn_status pn_problem_expression(pn_problem *problem, const char *origin, const c
                     .what = "this expression",
                     .coordinates = true,
                     .unknowns = true,
+                    .parameters = true,
                     .mean = true};
   return pn_resolve(&scope, *out);
 }

@@ -38,6 +38,16 @@ typedef struct pn_constant {
   pn_place place;
 } pn_constant;
 
+typedef struct pn_parameter { /* a number to be found (parameter.c) */
+  const char *name;
+  double start;
+  double lo, hi; /* bounds; -INFINITY and INFINITY: none */
+  bool log;      /* searched on a logarithmic scale */
+  double exact;  /* from [exact]; NaN: not known */
+  double accept; /* largest relative error; NaN: none asked */
+  pn_place place, exact_place;
+} pn_parameter;
+
 typedef struct pn_network {
   const char *kind;       /* "mlp" */
   size_t width, depth;    /* hidden units and layers; 0 = auto */
@@ -73,6 +83,7 @@ typedef struct pn_definition {
                       and what needs a normal (pn_scalar writes those out where they are used) */
   uint32_t depends;  /* bit i: coordinate i matters (also through unknowns) */
   uint64_t unknowns; /* bit i: unknown i occurs in it */
+  uint64_t parameters; /* bit i: parameter i occurs in it */
   bool has_normal;   /* dn or normal_x occurs in it */
   size_t integrals;  /* inside each other in it */
   int state;         /* the resolver's: 0 not seen, 1 being resolved, 2 done */
@@ -189,6 +200,8 @@ typedef struct pn_problem {
   pn_unknown *unknowns;
   pn_definition *definitions;
   pn_table_entry *tables;
+  size_t n_parameters;
+  pn_parameter *parameters;
   const char **coordinate_names; /* for pn_expr_print */
   size_t n_equations, n_conditions;
   pn_term *equations, *conditions;
@@ -231,9 +244,12 @@ tn_status pn_problem_expression(pn_problem *problem, const char *origin, const c
 uint32_t pn_expr_depends(const pn_problem *problem, const pn_expr *expr);
 /* Which unknowns occur in it (bit i: unknown i; the first 64). */
 uint64_t pn_expr_unknowns(const pn_problem *problem, const pn_expr *expr);
+/* Which parameters occur in it, behind definitions too (bit i: parameter i). */
+uint64_t pn_expr_parameters(const pn_problem *problem, const pn_expr *expr);
 
 /* Value at a point (problem->n_coordinates values; NULL: coordinates are an error) of an expression
- * without unknowns, derivatives and tables: constants, coordinates, functions, where, definitions.
+ * without unknowns, derivatives and tables: constants, coordinates, functions, where, definitions;
+ * a parameter counts as its exact value, or where that is not known as its start.
  */
 tn_status pn_evaluate(const pn_problem *problem, const pn_expr *expr, const double *point,
                       double *out) TN_MUST_USE;

@@ -32,6 +32,13 @@ tn_status pn_read_coordinates(pn_problem *problem, const pn_toml *node, const ch
 enum { PN_MOST_ENTRIES = 1000 };
 tn_status pn_read_limit(const pn_toml *table, size_t most, const char *what) TN_MUST_USE;
 
+/* read_parameters.c: [parameters] */
+tn_status pn_declare_parameters(pn_problem *problem, const pn_toml *table) TN_MUST_USE;
+tn_status pn_read_parameters(pn_problem *problem, const pn_toml *table) TN_MUST_USE;
+/* A value of [exact] that is one of a parameter; expr is resolved. */
+tn_status pn_read_exact_parameter(pn_problem *problem, const pn_toml *entry,
+                                  size_t index) TN_MUST_USE;
+
 /* settings.c: [network] [points] [weights] [[stage]] [precision] [output] [run] [accept] [exact] */
 tn_status pn_read_network(pn_problem *problem, const pn_toml *table,
                           pn_network *network) TN_MUST_USE;

@@ -10,6 +10,7 @@
 
 #include "pinn/banner.h"
 #include "pinn/files.h"
+#include "pinn/found.h"
 #include "pinn/picture.h"
 #include "pinn/summary.h"
 
@@ -338,6 +339,7 @@ static tn_status put_terms(pn_run *run, pn_report *report) {
 static tn_status put_accuracy(pn_run *run, pn_report *report) {
   pn_report_section(report, "Accuracy");
   TN_TRY(put_errors(run, report));
+  TN_TRY(pn_report_found(run, report));
   return put_terms(run, report);
 }
 

@@ -88,7 +88,7 @@ static tn_status components_of_operator(pn_expr *e, size_t space) {
 static bool is_scalar_leaf(pn_kind kind) {
   return kind == PN_NUMBER || kind == PN_CONSTANT_REF || kind == PN_COORDINATE ||
          kind == PN_UNKNOWN || kind == PN_NET || kind == PN_TABLE || kind == PN_BOUND ||
-         kind == PN_NORMAL || kind == PN_DUMMY;
+         kind == PN_NORMAL || kind == PN_DUMMY || kind == PN_PARAMETER_REF;
 }
 
 tn_status pn_set_components(const pn_problem *problem, pn_expr *e) {
@@ -173,6 +173,11 @@ static tn_status resolve_reference(pn_naming *s, pn_expr *e, pn_sort sort, size_
       return pn_not_here(s, e, "a table");
     e->kind = PN_TABLE;
     return TN_OK;
+  case PN_IS_PARAMETER:
+    if (!s->parameters)
+      return pn_not_here(s, e, "a parameter");
+    e->kind = PN_PARAMETER_REF;
+    return TN_OK;
   default:
     break;
   }
@@ -187,6 +192,8 @@ static tn_status resolve_reference(pn_naming *s, pn_expr *e, pn_sort sort, size_
     return pn_not_here(s, e, "a definition with an unknown in it");
   if (d->has_normal && !s->normal)
     return pn_not_here(s, e, "a definition with the normal in it");
+  if (d->parameters && !s->parameters)
+    return pn_not_here(s, e, "a definition with a parameter in it");
   e->kind = PN_DEFINITION;
   e->components = d->value->components;
   return TN_OK;
@@ -529,6 +536,7 @@ tn_status pn_resolve_definition(pn_problem *problem, size_t index) {
                     .what = "a definition",
                     .coordinates = true,
                     .unknowns = true,
+                    .parameters = true,
                     .normal = true,
                     .mean = true};
   if (d->n_of > 0)
@@ -536,6 +544,7 @@ tn_status pn_resolve_definition(pn_problem *problem, size_t index) {
   TN_TRY(pn_resolve(&scope, d->value));
   d->depends = pn_expr_depends(problem, d->value);
   d->unknowns = pn_expr_unknowns(problem, d->value);
+  d->parameters = pn_expr_parameters(problem, d->value);
   d->has_normal = mentions_normal(problem, d->value);
   d->integrals = pn_integrals_in(problem, d->value);
   d->state = 2;

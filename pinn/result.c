@@ -4,9 +4,11 @@
  *   problem/{file, text, sha256}  all of the problem; overrides: what --set changed
  *   run/{seed, precision, command, steps, seconds, finished}
  *   unknowns/{names, scale}
+ *   parameters/NAME               a number each; weights/parameter.NAME: as theta has it
  *   weights/NAME                  a block each, of its shape; theta: all of them, flat, f64
  *   state/...                     what --resume needs: optimizer, stage, points, scales, ...
- *   history/{step, loss, ...}     a row a record; history/relative/TERM, history/error/UNKNOWN
+ *   history/{step, loss, ...}     a row a record; history/relative/TERM, history/error/UNKNOWN,
+ *                                 history/parameter/NAME
  *   points/TERM/PIECE/COORDINATE  training points as they are now
  *   fields/UNKNOWN/{x, t, value, exact}   at the end only; exact where it is known
  *   fields/expressionN            what [output] fields asks for, its text as an attribute
@@ -114,6 +116,10 @@ static tn_status put_weights(const pn_run *run, pn_store *store) {
   TN_TRY(status);
   TN_TRY(pn_store_f64(store, "unknowns/scale", 1, &p->n_unknowns, m->unknown_scale));
   TN_TRY(pn_store_f64(store, "theta", 1, &n, theta));
+  for (size_t i = 0; i < p->n_parameters; ++i) {
+    TN_TRY(encode("parameters/", p->parameters[i].name, path));
+    TN_TRY(pn_store_number(store, path, pn_model_parameter(m, theta, i)));
+  }
   for (size_t i = 0; i < m->n_blocks; ++i) {
     const pn_block *b = &m->blocks[i];
     TN_TRY(encode("weights/", b->name, path));
@@ -158,6 +164,9 @@ static tn_status put_history(const pn_run *run, pn_store *store) {
   for (size_t m = 0; m < h->n_terms; ++m)
     TN_TRY(put_column(store, "history/relative/", sites->terms[m].term->name, h->n, h->n_terms,
                       h->relative + m));
+  for (size_t i = 0; i < h->n_parameters; ++i)
+    TN_TRY(put_column(store, "history/parameter/", run->problem->parameters[i].name, h->n,
+                      h->n_parameters, h->parameter + i));
   for (size_t i = 0; i < h->n_unknowns; ++i)
     TN_TRY(put_column(store, "history/error/", run->problem->unknowns[i].name, h->n, h->n_unknowns,
                       h->error + i));

@@ -208,7 +208,8 @@ static tn_status read_stages(pn_problem *p, const pn_toml *list) {
 static tn_status read_field(pn_problem *p, const pn_toml *node, pn_expr **out) {
   TN_TRY(pn_read_tree(p, node, out));
   pn_naming scope = {
-      .problem = p, .what = "an output field", .coordinates = true, .unknowns = true};
+      .problem = p, .what = "an output field", .coordinates = true, .unknowns = true,
+      .parameters = true};
   return pn_resolve(&scope, *out);
 }
 
@@ -279,25 +280,46 @@ static tn_status unknown_of(pn_problem *p, const pn_toml *node, const char *tabl
   if (pn_lookup(p, node->key, index) == PN_IS_UNKNOWN)
     return TN_OK;
   return pn_fail_at(TN_EINPUT, node->key_place, strlen(node->key),
-                    "`%s` in %s is not an unknown of [unknowns]", node->key, table);
+                    "`%s` in %s is neither an unknown of [unknowns] nor a parameter of [parameters]",
+                    node->key, table);
+}
+
+/* A solution that a parameter stands in is known if the parameter is. */
+static tn_status check_solutions(const pn_problem *p) {
+  for (size_t u = 0; u < p->n_unknowns; ++u) {
+    const pn_expr *exact = p->unknowns[u].exact;
+    uint64_t bits = exact ? pn_expr_parameters(p, exact) : 0;
+    for (size_t i = 0; i < p->n_parameters; ++i)
+      if ((bits >> i & 1u) && isnan(p->parameters[i].exact))
+        return pn_expr_fail(TN_EINPUT, exact,
+                            "the parameter `%s` stands in the exact solution of `%s`, but [exact] "
+                            "has no value of `%s`",
+                            p->parameters[i].name, p->unknowns[u].name, p->parameters[i].name);
+  }
+  return TN_OK;
 }
 
 static tn_status read_solutions(pn_problem *p, const pn_toml *table) {
   for (size_t i = 0; table && i < table->n; ++i) {
     const pn_toml *entry = table->items[i], *value = pn_toml_find(entry, "value");
     size_t index = 0;
+    if (pn_lookup(p, entry->key, &index) == PN_IS_PARAMETER) {
+      TN_TRY(pn_read_exact_parameter(p, entry, index));
+      continue;
+    }
     TN_TRY(unknown_of(p, entry, "[exact]", &index));
     if (!value)
       continue;
     pn_unknown *u = &p->unknowns[index];
     TN_TRY(pn_read_tree(p, value, &u->exact));
     u->exact_place = entry->key_place;
-    pn_naming scope = {.problem = p, .what = "an exact solution", .coordinates = true};
+    pn_naming scope = {
+        .problem = p, .what = "an exact solution", .coordinates = true, .parameters = true};
     TN_TRY(pn_resolve(&scope, u->exact));
     if (u->exact->components != 1)
       return pn_expr_fail(TN_EINPUT, u->exact, "the exact solution of `%s` is a vector", u->name);
   }
-  return TN_OK;
+  return check_solutions(p);
 }
 
 /* One bound for all, or a table of bounds. */
@@ -316,6 +338,12 @@ static tn_status read_errors(pn_problem *p, const pn_toml *error) {
       p->unknowns[i].accept = bound;
       ++known;
     }
+    for (size_t i = 0; i < p->n_parameters; ++i) {
+      if (isnan(p->parameters[i].exact))
+        continue;
+      p->parameters[i].accept = bound;
+      ++known;
+    }
     if (known > 0)
       return TN_OK;
     return pn_fail_at(
@@ -325,17 +353,20 @@ static tn_status read_errors(pn_problem *p, const pn_toml *error) {
   for (size_t i = 0; i < error->n; ++i) {
     const pn_toml *node = error->items[i];
     size_t index = 0;
-    TN_TRY(unknown_of(p, node, "accept.error", &index));
+    bool parameter = pn_lookup(p, node->key, &index) == PN_IS_PARAMETER;
+    if (!parameter)
+      TN_TRY(unknown_of(p, node, "accept.error", &index));
     if (node->kind != PN_TOML_INTEGER && node->kind != PN_TOML_FLOAT &&
         node->kind != PN_TOML_STRING)
       return pn_fail_at(TN_EINPUT, node->place, 1, "the bound on `%s` is %s, not a number",
                         node->key, pn_toml_kind_text(node->kind));
-    if (!p->unknowns[index].exact)
+    if (parameter ? isnan(p->parameters[index].exact) : !p->unknowns[index].exact)
       return pn_fail_at(TN_EINPUT, node->key_place, strlen(node->key),
                         "accept.error asks for the error of `%s`, but [exact] has no `%s`",
                         node->key, node->key);
-    TN_TRY(pn_read_number(p, node, NULL, 0, &p->unknowns[index].accept));
-    TN_TRY(positive(node, p->unknowns[index].accept));
+    double *bound = parameter ? &p->parameters[index].accept : &p->unknowns[index].accept;
+    TN_TRY(pn_read_number(p, node, NULL, 0, bound));
+    TN_TRY(positive(node, *bound));
   }
   return TN_OK;
 }

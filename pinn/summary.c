@@ -4,6 +4,8 @@
  *   converged, exit_status     as the program ends
  *   fields                     by unknown: rel_l2, linf, place of linf, accept; null where
  *                              nothing is known
+ *   parameters                 by name: value, start, exact, error |value - exact| / |exact|, accept;
+ *                              at_bound; trace: its value at each of trace_steps
  *   terms                      by term, on fresh points: relative residual, rms and
  *                              worst |residual|; points and weight are 0 for conditions that are
  *                              met by construction
@@ -28,6 +30,7 @@
 #include <string.h>
 
 #include "pinn/files.h"
+#include "pinn/found.h"
 #include "pinn/json.h"
 #include "tensor/factor.h"
 
@@ -170,8 +173,7 @@ tn_status pn_summary_write(const pn_run *run) {
   if (run->failure != NULL)
     pn_json_string(json, "failure", run->failure);
   put_fields(json, run);
-  pn_json_object(json, "parameters");
-  pn_json_end(json);
+  tn_status status = pn_json_found(json, run);
   pn_json_number(json, "loss", r->loss);
   put_terms(json, run);
   pn_json_number(json, "seconds", run->seconds);
@@ -183,7 +185,8 @@ tn_status pn_summary_write(const pn_run *run) {
       pn_json_string(json, NULL, r->stages[i].reason);
   }
   pn_json_end(json);
-  tn_status status = put_warnings(json, run);
+  if (status == TN_OK)
+    status = put_warnings(json, run);
   if (r->detector[0] != '\0')
     pn_json_string(json, "detector", r->detector);
   pn_json_integer(json, "weights", (int64_t)n);

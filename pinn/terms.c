@@ -19,7 +19,7 @@ static tn_status add_relation(pn_problem *p, pn_naming *scope, const pn_toml *no
   TN_TRY(pn_phrase_of(p, node, &phrase));
   TN_TRY(pn_parse_relation(p->arena, phrase, &whole));
   TN_TRY(pn_resolve(scope, whole));
-  if (pn_expr_unknowns(p, whole) == 0)
+  if (pn_expr_unknowns(p, whole) == 0 && pn_expr_parameters(p, whole) == 0)
     return pn_expr_fail(TN_EINPUT, whole, "no unknown occurs in `%s`: nothing can be fitted to it",
                         term->name);
   if (term->n_relations + whole->components > MOST_RELATIONS)
@@ -40,6 +40,7 @@ static tn_status read_relations(pn_problem *p, const pn_toml *entry, pn_term *te
   pn_naming scope = {.problem = p,
                     .coordinates = true,
                     .unknowns = true,
+                    .parameters = true,
                     .mean = true,
                     .what = term->is_condition ? "a condition without `on`" : "an equation",
                     .normal = term->where == PN_ON};

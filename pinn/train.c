@@ -195,9 +195,11 @@ static tn_status allocate(pn_training *t) {
   TN_TRY(TN_NEW(n_unknowns, &t->size));
   TN_TRY(TN_NEW(n_terms, &t->relative));
   TN_TRY(TN_NEW(n_unknowns, &t->error));
+  TN_TRY(TN_NEW(t->problem->n_parameters, &t->parameter));
   TN_TRY(TN_NEW(n_unknowns + n_terms, &t->texts));
   t->history.n_terms = n_terms;
   t->history.n_unknowns = n_unknowns;
+  t->history.n_parameters = t->result.n_parameters = t->problem->n_parameters;
   t->result.n_stages = t->plan.n;
   t->result.n_fields = n_unknowns;
   t->result.n_terms = n_terms;
@@ -205,6 +207,7 @@ static tn_status allocate(pn_training *t) {
     t->result.n_terms += pn_model_is_hard(t->main.model, &t->problem->conditions[i]);
   TN_TRY(TN_NEW(t->plan.n, &t->result.stages));
   TN_TRY(TN_NEW(n_unknowns, &t->result.fields));
+  TN_TRY(TN_NEW(t->problem->n_parameters, &t->result.parameters));
   for (size_t u = 0; u < n_unknowns; ++u)
     t->error[u] = NAN;
   return TN_NEW(t->result.n_terms, &t->result.terms);
@@ -319,9 +322,11 @@ void pn_training_free(pn_training **training) {
   tn_free(&t->size);
   tn_free(&t->relative);
   tn_free(&t->error);
+  tn_free(&t->parameter);
   tn_free(&t->texts);
   tn_free(&t->result.stages);
   tn_free(&t->result.fields);
+  tn_free(&t->result.parameters);
   tn_free(&t->result.terms);
   tn_free(training);
 }

@@ -47,6 +47,8 @@ typedef struct pn_progress {
       *relative; /* [n_terms], as sites->terms: rms residual over its scale, training points */
   size_t n_errors;
   const double *errors; /* [n_unknowns]: relative L2; NaN where there is no exact solution */
+  size_t n_parameters;
+  const double *parameters; /* [n_parameters]: their values now */
   double rate;          /* learning rate; NaN for methods without one */
   double loss_scale;    /* NaN for stages without one */
   size_t skips;         /* steps of this stage that were skipped for an overflow */
@@ -57,10 +59,11 @@ typedef struct pn_progress {
 } pn_progress;
 
 typedef struct pn_history { /* owned by the training; arrays row by record */
-  size_t n, capacity, n_terms, n_unknowns;
+  size_t n, capacity, n_terms, n_unknowns, n_parameters;
   double *step, *stage, *seconds, *loss, *rate;
   double *relative; /* [n x n_terms] */
   double *error;    /* [n x n_unknowns] */
+  double *parameter; /* [n x n_parameters] */
 } pn_history;
 
 typedef struct pn_training pn_training;
@@ -100,6 +103,13 @@ typedef struct pn_stage_result {
   char reason[160]; /* why it ended: "all steps done", "accepted at step 512", ... */
 } pn_stage_result;
 
+typedef struct pn_parameter_result {
+  double value, error; /* error: |value - exact| / |exact|, absolute for an exact 0; NaN: not known */
+  double accept;       /* largest error that passes; NaN: none */
+  bool accepted;
+  bool at_bound; /* within a thousandth of the way to one of its bounds */
+} pn_parameter_result;
+
 typedef struct pn_train_result { /* borrowed from the training */
   pn_outcome outcome;
   size_t steps, n_stages;
@@ -107,6 +117,8 @@ typedef struct pn_train_result { /* borrowed from the training */
   double seconds, loss;
   size_t n_fields;
   pn_field_error *fields; /* [n_unknowns] */
+  size_t n_parameters;
+  pn_parameter_result *parameters;
   size_t n_terms;
   pn_term_check *terms; /* those of sites->terms, then the conditions met by construction */
   pn_low_result low;

@@ -18,12 +18,42 @@ static const double margin = 0.9; /* of the limits, to end a run early */
 
 bool pn_training_can_accept(const pn_training *t) {
   bool error = false;
+  for (size_t i = 0; i < t->problem->n_parameters; ++i)
+    error = error || !isnan(t->problem->parameters[i].accept);
   for (size_t u = 0; u < t->problem->n_unknowns; ++u)
     error = error || !isnan(t->problem->unknowns[u].accept);
   return error || t->problem->accept_residual_given;
 }
 
+/* Beyond this no known parameter was found, whatever the residuals say. */
+static const double wrong_parameter = 0.1;
+
+static void measure_parameters(pn_training *t) {
+  for (size_t i = 0; i < t->problem->n_parameters; ++i) {
+    const pn_parameter *k = &t->problem->parameters[i];
+    pn_parameter_result *r = &t->result.parameters[i];
+    *r = (pn_parameter_result){.value = pn_model_parameter(t->main.model, t->theta, i),
+                               .error = NAN,
+                               .accept = k->accept};
+    if (isfinite(k->lo)) {
+      double lo = k->log ? log(k->lo) : k->lo, hi = k->log ? log(k->hi) : k->hi;
+      double share = ((k->log ? log(r->value) : r->value) - lo) / (hi - lo);
+      r->at_bound = fmin(share, 1 - share) < 1e-3;
+    }
+    if (!isnan(k->exact)) {
+      r->error = fabs(r->value - k->exact) / (k->exact != 0 ? fabs(k->exact) : 1);
+      r->accept = isnan(k->accept) ? wrong_parameter : k->accept;
+    }
+    r->accepted = isnan(r->accept) || r->error <= r->accept;
+  }
+}
+
 static bool errors_within(const pn_training *t, double share) {
+  for (size_t i = 0; i < t->problem->n_parameters; ++i) {
+    const pn_parameter_result *k = &t->result.parameters[i];
+    if (!isnan(k->accept) && !(k->error <= share * k->accept))
+      return false;
+  }
   for (size_t u = 0; u < t->result.n_fields; ++u) {
     const pn_field_error *e = &t->result.fields[u];
     if (!isnan(e->accept) && !(e->known && e->rel_l2 <= share * e->accept))
@@ -43,6 +73,7 @@ tn_status pn_training_try(pn_training *t, bool *met) {
   pn_train_result *r = &t->result;
   bool known = false;
   *met = false;
+  measure_parameters(t);
   for (size_t u = 0; u < r->n_fields; ++u)
     known = known || t->problem->unknowns[u].exact;
   if (!known && !pn_training_can_accept(t))
@@ -84,6 +115,17 @@ static void detect_small(pn_training *t) {
   }
 }
 
+static void detect_bound(pn_training *t) {
+  pn_train_result *r = &t->result;
+  for (size_t i = 0; i < r->n_parameters && !r->detector[0]; ++i)
+    if (r->parameters[i].at_bound)
+      snprintf(r->detector, sizeof r->detector,
+               "%s = %.4g stands at one of its bounds: the answer may lie beyond; try other "
+               "parameters.%.60s.bounds",
+               t->problem->parameters[i].name, r->parameters[i].value,
+               t->problem->parameters[i].name);
+}
+
 static void detect_stall(pn_training *t) {
   pn_train_result *r = &t->result;
   const pn_history *h = &t->history;
@@ -105,6 +147,7 @@ static void detect_stall(pn_training *t) {
 tn_status pn_training_judge(pn_training *t) {
   pn_train_result *r = &t->result;
   bool interrupted = r->outcome == PN_INTERRUPTED || r->outcome == PN_TERMINATED;
+  measure_parameters(t);
   TN_TRY(pn_metrics_fields(t->metrics, t->theta, r->fields));
   TN_TRY(pn_metrics_terms(t->metrics, t->theta, r->fields, r->terms));
   r->detector[0] = '\0';
@@ -114,6 +157,7 @@ tn_status pn_training_judge(pn_training *t) {
   if (r->outcome == PN_CONVERGED)
     return TN_OK;
   pn_low_detect(t, r->detector, sizeof r->detector);
+  detect_bound(t);
   detect_constant(t);
   detect_small(t);
   detect_stall(t);

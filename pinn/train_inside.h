@@ -49,6 +49,7 @@ struct pn_training {
   double step_seconds;
   double *relative; /* [n_terms] scratch of progress calls */
   double *error;    /* [n_unknowns] likewise: the last errors measured */
+  double *parameter; /* [n_parameters] likewise: their values */
   pn_history history;
   pn_train_result result;
   const char **texts; /* n_unknowns + n_terms, in the model's arena */

@@ -63,6 +63,8 @@ static tn_status report(pn_training *t, double loss, bool recorded, bool stage_e
   const pn_plan_stage *stage = present(t);
   for (size_t m = 0; m < t->sites->n_terms; ++m)
     t->relative[m] = pn_loss_last_relative(t->loss, m);
+  for (size_t i = 0; i < t->problem->n_parameters; ++i)
+    t->parameter[i] = pn_model_parameter(t->main.model, t->theta, i);
   pn_progress p = {.stage = t->stage + 1,
                    .n_stages = t->plan.n,
                    .optimizer = stage->class_->name,
@@ -74,6 +76,8 @@ static tn_status report(pn_training *t, double loss, bool recorded, bool stage_e
                    .relative = t->relative,
                    .n_errors = t->problem->n_unknowns,
                    .errors = t->error,
+                   .n_parameters = t->problem->n_parameters,
+                   .parameters = t->parameter,
                    .rate = NAN,
                    .loss_scale = t->scaled ? t->scaler.scale : NAN,
                    .skips = t->scaled ? t->scaler.skips : 0,

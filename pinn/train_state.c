@@ -21,6 +21,8 @@ static tn_status reserve(pn_history *h, size_t capacity) {
     TN_TRY(tn_grow(columns[i], h->capacity, capacity, sizeof(double)));
   TN_TRY(tn_grow(&h->relative, h->capacity * h->n_terms, capacity * h->n_terms, sizeof(double)));
   TN_TRY(tn_grow(&h->error, h->capacity * h->n_unknowns, capacity * h->n_unknowns, sizeof(double)));
+  TN_TRY(tn_grow(&h->parameter, h->capacity * h->n_parameters, capacity * h->n_parameters,
+                 sizeof(double)));
   h->capacity = capacity;
   return TN_OK;
 }
@@ -36,6 +38,8 @@ tn_status pn_history_add(pn_history *h, const pn_progress *p) {
   h->rate[i] = p->rate;
   memcpy(h->relative + i * h->n_terms, p->relative, h->n_terms * sizeof(double));
   memcpy(h->error + i * h->n_unknowns, p->errors, h->n_unknowns * sizeof(double));
+  if (h->n_parameters)
+    memcpy(h->parameter + i * h->n_parameters, p->parameters, h->n_parameters * sizeof(double));
   return TN_OK;
 }
 
@@ -47,6 +51,7 @@ void pn_history_free(pn_history *h) {
   tn_free(&h->rate);
   tn_free(&h->relative);
   tn_free(&h->error);
+  tn_free(&h->parameter);
   h->n = h->capacity = 0;
 }
 
@@ -65,6 +70,8 @@ static tn_status visit_history(pn_history *h, pn_state_visitor *v) {
   TN_TRY(v->doubles(v, "history.rate", n, h->rate));
   if (h->n_terms)
     TN_TRY(v->doubles(v, "history.relative", n * h->n_terms, h->relative));
+  if (h->n_parameters)
+    TN_TRY(v->doubles(v, "history.parameter", n * h->n_parameters, h->parameter));
   return h->n_unknowns ? v->doubles(v, "history.error", n * h->n_unknowns, h->error) : TN_OK;
 }
 

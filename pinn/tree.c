@@ -113,6 +113,17 @@ uint32_t pn_expr_depends(const pn_problem *problem, const pn_expr *expr) {
   return bits;
 }
 
+uint64_t pn_expr_parameters(const pn_problem *problem, const pn_expr *expr) {
+  if (expr->kind == PN_PARAMETER_REF)
+    return expr->index < 64 ? UINT64_C(1) << expr->index : 0;
+  if (expr->kind == PN_DEFINITION)
+    return problem->definitions[expr->index].parameters;
+  uint64_t bits = 0;
+  for (size_t i = 0; i < expr->n; ++i)
+    bits |= pn_expr_parameters(problem, expr->args[i]);
+  return bits;
+}
+
 uint64_t pn_expr_unknowns(const pn_problem *problem, const pn_expr *expr) {
   if (expr->kind == PN_UNKNOWN)
     return expr->index < 64 ? UINT64_C(1) << expr->index : 0;
