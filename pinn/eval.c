@@ -222,7 +222,7 @@ static tn_status add_expression(evaluation *e, const char *text) {
 static tn_status check_given(const evaluation *e) {
   for (size_t k = 0; k < e->n_items && !e->points && !e->options->grid; ++k)
     if (pn_item_depends(e->problem, &e->items[k])) /* a parameter alone needs no place */
-      return TN_FAIL(TN_EINPUT, "eval wants --points FILE.csv or --grid x=from:to:number,... for `%s`",
+      return TN_FAIL(TN_EINPUT, "eval wants either --points FILE.csv or --grid x=from:to:number,... for `%s`",
                      e->names[k]);
   for (size_t k = 0; k < e->n_items; ++k) {
     uint32_t missing = pn_item_depends(e->problem, &e->items[k]) & ~e->given;

@@ -280,7 +280,7 @@ static tn_status unknown_of(pn_problem *p, const pn_toml *node, const char *tabl
   if (pn_lookup(p, node->key, index) == PN_IS_UNKNOWN)
     return TN_OK;
   return pn_fail_at(TN_EINPUT, node->key_place, strlen(node->key),
-                    "`%s` in %s is neither an unknown of [unknowns] nor a parameter of [parameters]",
+                    "`%s` in %s is not an unknown of [unknowns], nor a parameter of [parameters]",
                     node->key, table);
 }
 

@@ -156,7 +156,7 @@ static void what_cannot_be_found_is_refused(void **state) {
   expect_refusal(ODE("parameters = { a = 1, b = { start = 1, bounds = [0, 2] } }\nexact.b = 3\n"),
                  TN_EINPUT, "exact value 3 of `b` lies outside its bounds [0, 2]", NULL);
   expect_refusal(ODE("parameters = { a = 1, b = 1 }\nexact.k = 3\n"), TN_EINPUT,
-                 "`k` in [exact] is neither", NULL);
+                 "`k` in [exact] is not", NULL);
   expect_refusal(ODE("parameters = { a = 1, b = 1 }\nexact.b = 3\naccept.error = { a = 0.1 }\n"),
                  TN_EINPUT, "accept.error asks for the error of `a`", NULL);
 }

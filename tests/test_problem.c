@@ -340,7 +340,7 @@ static const struct {
              {"06_materials", ":3:1: ", "[shapes]"},
              {"07_schroedinger", ":3:36: ", "`complex`"},
              {"08a_lotka_volterra", NULL, NULL},
-             {"08b_inverse", ":6:30: ", "`data`"},
+             {"08b_inverse", ":6:29: ", "`data`"},
              {"09_field", ":6:123: ", "`data`"},
              {"10_beam", ":4:1: ", "[units]"},
              {"11_allen_cahn", ":6:1: ", "[time]"},
