@@ -101,6 +101,15 @@ const char *pn_check_point(pn_checking *c, const double *point);
 /* The piece whose only fixed coordinate is `coordinate`, at its low (-1) or high (1) end. */
 pn_piece pn_check_face(const pn_problem *p, size_t coordinate, int side);
 
+/* ---- check_ansatz.c --------------------------------------------------------------------------------- */
+
+/* The ansatz of unknown u at a point with a number in place of the network; false: it has no value. */
+bool pn_check_ansatz(pn_problem *p, size_t u, const double *point, double net, double *value);
+/* Does it give the value on the low (-1) or high (1) face of x at a point, whatever the network says? */
+bool pn_check_ansatz_fixes(pn_problem *p, size_t u, size_t x, int side, const double *at);
+/* Is there a place where it cannot be 0? */
+bool pn_check_never_zero(pn_problem *p, size_t u);
+
 /* ---- check_values.c --------------------------------------------------------------------------------- */
 
 tn_status pn_check_start(pn_checking *c) TN_MUST_USE; /* sites, points, sizes */

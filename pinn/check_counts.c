@@ -133,39 +133,11 @@ static size_t count_at(const pn_problem *p, uint64_t members, size_t x, int side
   return n;
 }
 
-/* Does the ansatz of u give its value on a face whatever the network says? */
-static bool ansatz_fixes(pn_problem *p, size_t u, size_t x, int side, const double *at) {
-  enum { MOST = 200 };
-  pn_expr *nodes[MOST], *e = p->unknowns[u].ansatz;
-  double point[PN_MAX_COORDINATES], value[2] = {0, 1};
-  if (!e)
-    return false;
-  size_t n = pn_check_nodes(p, e, MOST, nodes);
-  memcpy(point, at, sizeof point);
-  point[x] = side < 0 ? p->coordinates[x].lo : p->coordinates[x].hi;
-  for (int k = 0; k < 2; ++k) {
-    for (size_t i = 0; i < n; ++i)
-      if (nodes[i]->kind == PN_NET) {
-        nodes[i]->kind = PN_NUMBER;
-        nodes[i]->number = 0.3 + k;
-        nodes[i]->n_axes = 1; /* a mark: numbers have none */
-      }
-    if (pn_evaluate(p, e, point, &value[k]) != TN_OK)
-      value[k] = k; /* different: not known */
-    for (size_t i = 0; i < n; ++i)
-      if (nodes[i]->kind == PN_NUMBER && nodes[i]->n_axes == 1) {
-        nodes[i]->kind = PN_NET;
-        nodes[i]->n_axes = 0;
-      }
-  }
-  return fabs(value[0] - value[1]) < 1e-12;
-}
-
 static size_t count_ansatz(pn_problem *p, uint64_t members, size_t x, int side,
                            const double *point) {
   size_t n = 0;
   for (size_t u = 0; u < p->n_unknowns; ++u)
-    n += has(members, u) && ansatz_fixes(p, u, x, side, point);
+    n += has(members, u) && pn_check_ansatz_fixes(p, u, x, side, point);
   return n;
 }
 

@@ -285,6 +285,9 @@ tn_status pn_check_zero(pn_checking *c) {
   pn_problem *p = c->problem;
   pn_expr **kept = NULL, *zero = NULL;
   bool fits = true, known_zero = true;
+  for (size_t u = 0; u < p->n_unknowns; ++u)
+    if (pn_check_never_zero(p, u))
+      return TN_OK;
   TN_TRY(pn_expr_number(p->arena, 0, NULL, &zero));
   TN_TRY(TN_NEW(p->n_unknowns, &kept));
   for (size_t u = 0; u < p->n_unknowns; ++u) {

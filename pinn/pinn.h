@@ -29,6 +29,9 @@ TN_API void pn_problem_free(pn_problem **problem);
 TN_API tn_status pn_keys_text(FILE *file, const char *table) TN_MUST_USE;
 TN_API tn_status pn_keys_markdown(FILE *file) TN_MUST_USE;
 TN_API tn_status pn_keys_schema(FILE *file) TN_MUST_USE;
+/* What n problem files solve and teach: lines for a terminal, or the page docs/problems.md, whose links start at the
+ * folder that the paths start at. */
+TN_API tn_status pn_library_list(FILE *file, size_t n, const char *const *paths, bool markdown) TN_MUST_USE;
 
 /* ---- Check ---------------------------------------------------------------------------------------- */
 

@@ -7,6 +7,9 @@ say() { total=$((total + 1)); if [ "$1" = 0 ]; then good=$((good + 1)); else ech
 "$PINN" keys --markdown >keys.md && diff -u "$SOURCE_DIR/docs/problem-format.md" keys.md
 say $? "docs/problem-format.md is out of date: ./dev doc"
 LC_ALL=C
+(cd "$SOURCE_DIR" && "$PINN" problems --markdown problems/*.toml problems/*/*.toml problems/*/*/*.toml) >problems.md &&
+  diff -u "$SOURCE_DIR/docs/problems.md" problems.md
+say $? "docs/problems.md is out of date: ./dev doc"
 "$PINN" fuse burgers kdv ks ns2d helmholtz poisson10 wide "$SOURCE_DIR"/problems/*.toml >fused.inc &&
   cmp "$SOURCE_DIR/tensor/fused.inc" fused.inc
 say $? "tensor/fused.inc is out of date: ./dev fuse"
