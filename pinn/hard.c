@@ -254,12 +254,30 @@ static tn_status data_framed(pn_frame *f, const void *what, tn_value *out) {
   return pn_frame_lower(f, what, out);
 }
 
+/* The datum of a face at a point without a graph, which is many times faster; false: it is no plain formula. */
+static bool datum_is_formula(const audit *a, const face *at, const double *point, double *out) {
+  double there[PN_MAX_COORDINATES];
+  memcpy(there, point, a->problem->n_coordinates * sizeof *there);
+  there[at->axis->coordinate] = end_of(a, at, at->end->mirror ? !at->high : at->high);
+  if (pn_expr_unknowns(a->problem, at->end->value) ||
+      pn_evaluate(a->problem, at->end->value, there, out) != TN_OK) {
+    tn_error_clear();
+    *out = NAN;
+    return false;
+  }
+  if (at->end->mirror < 0)
+    *out = -*out;
+  return true;
+}
+
 /* The datum of a face at a point, or its derivative along `along` (PN_NONE: none); NaN where it cannot be
  * known, as that of a mean. */
 static tn_status datum(audit *a, const face *at, size_t along, const double *point, double *out) {
   pn_scope scope;
   tn_value value = NOTHING;
   *out = NAN;
+  if (along == PN_NONE && datum_is_formula(a, at, point, out))
+    return TN_OK;
   TN_TRY(pn_scope_new(&a->shadow, "corner", NULL, 0, &scope));
   pn_frame frame = pn_frame_of(&scope);
   for (size_t c = 0; c < a->problem->n_coordinates; ++c)

@@ -211,8 +211,8 @@ static tn_status put_file(FILE *file, const char *path, bool markdown) {
 
 tn_status pn_library_list(FILE *file, size_t n, const char *const *paths, bool markdown) {
   if (markdown)
-    fprintf(file, "# Problems\n\nMade by `./dev doc` from the files: %zu problems, each a file that `pinn "
-                  "check` and `pinn solve` take as it is.\nEquations stand as the program prints them; `accepted` is "
+    fprintf(file, "# Problems\n\nMade by `./dev doc` from the files: %zu problems, each a file for `pinn "
+                  "check` and `pinn solve`.\nEquations stand as the program prints them; `accepted` is "
                   "the relative L2 error, or the relative residual on fresh points,\nat which a run "
                   "counts as converged. [How to add one](howto-add-problem.md).\n",
             n);
