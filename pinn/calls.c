@@ -47,7 +47,10 @@ static tn_status expand_function(pn_naming *s, pn_expr *e, const pn_definition *
   inner.variable = NULL;
   inner.over = 0;
   ++inner.calls;
+  size_t group = s->problem->counted_group;
+  s->problem->counted_group = 0;
   TN_TRY(pn_resolve(&inner, body));
+  s->problem->counted_group = group;
   *e = *body;
   return TN_OK;
 }
@@ -270,7 +273,7 @@ tn_status pn_resolve_call(pn_naming *s, pn_expr *e) {
       {"grad", PN_GRAD, 1},           {"div", PN_DIVERGENCE, 1}, {"lap", PN_LAPLACE, 1},
       {"curl", PN_CURL, 1},           {"dot", PN_DOT, 2},        {"norm", PN_NORM, 1},
       {"dn", PN_NORMAL_DERIVATIVE, 1}};
-  static const char *const absent[] = {"sum", "prod", "inside", "interface"};
+  static const char *const absent[] = {"inside", "interface"};
   for (size_t i = 0; i < sizeof operators / sizeof operators[0]; ++i)
     if (strcmp(e->name, operators[i].name) == 0)
       return resolve_operator(s, e, operators[i].kind, operators[i].arguments);
@@ -284,6 +287,8 @@ tn_status pn_resolve_call(pn_naming *s, pn_expr *e) {
     return resolve_mean(s, e);
   if (strcmp(e->name, "int") == 0)
     return pn_resolve_integral(s, e);
+  if (strcmp(e->name, "sum") == 0 || strcmp(e->name, "prod") == 0)
+    return pn_resolve_counted(s, e, e->name[0] == 's' ? PN_ADD : PN_MULTIPLY);
   if (strcmp(e->name, "where") == 0) {
     TN_TRY(count_arguments(e, 3, 3, "(predicate, value, other value)"));
     TN_TRY(pn_resolve_predicate(s, e->args[0]));

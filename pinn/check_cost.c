@@ -28,7 +28,7 @@
 #include "pinn/step.h"
 #include "pinn/train.h"
 
-enum { MOST_POINTS = 4096, LEAST_POINTS = 512, ROUNDS = 3, OWN_STEPS = 3, OWN_POINTS = 256 };
+enum { MOST_POINTS = 4096, LEAST_POINTS = 512, ROUNDS = 3, OWN_STEPS = 3, OWN_POINTS = 256, FEWEST_POINTS = 64 };
 /* Points of validation and of refinement, over those of training. */
 enum { VALIDATION = 4, POOL = 8 };
 static const double few_flops = 4e8;       /* of the steps that are run: some 10 ms */
@@ -263,14 +263,25 @@ static void put_cost(cost *k) {
   pn_json_number(k->c->json, "run_mib", k->run_mib);
 }
 
-static tn_status predict(cost *k) {
+/* The step on few points; on fewer where each costs much (many channels, nodes of integrals). */
+static tn_status make_step(cost *k) {
   const pn_step_options options = {.seed = k->c->problem->seed};
+  TN_TRY(pn_step_limited(k->c->problem, k->pool, &options, k->most, &k->wanted, &k->step));
+  double excess = pn_step_flops(k->step) / few_flops;
+  if (excess <= 1 || k->most <= FEWEST_POINTS)
+    return TN_OK;
+  pn_step_free(&k->step);
+  k->most = (size_t)fmax((double)k->most / excess, FEWEST_POINTS);
+  return pn_step_limited(k->c->problem, k->pool, &options, k->most, &k->wanted, &k->step);
+}
+
+static tn_status predict(cost *k) {
   double most = few_flops / (24 * (double)k->c->model->n_theta + 1);
   size_t before = tn_memory_now();
   k->most = (size_t)fmin(fmax(most, LEAST_POINTS), MOST_POINTS);
   tn_memory_reset_peak();
   TN_TRY(tn_pool_new(0, &k->pool));
-  TN_TRY(pn_step_limited(k->c->problem, k->pool, &options, k->most, &k->wanted, &k->step));
+  TN_TRY(make_step(k));
   TN_TRY(TN_NEW(k->step->model->n_theta, &k->gradient));
   TN_TRY(measure_step(k, k->c->base_mib, before));
   TN_TRY(add_stages(k));

@@ -110,7 +110,7 @@ static void decide(const pn_problem *p, pn_net *net) {
     o->gain = default_gain(p, net);
   for (size_t j = 0; j < net->n_in; ++j) {
     const pn_coordinate *c = &p->coordinates[net->of[j]];
-    net->input[j] = (pn_input_map){.lo = c->lo, .hi = c->hi, .periodic = c->periodic, .spread = 1};
+    net->input[j] = (pn_input_map){.lo = c->lo, .hi = c->hi, .periodic = c->periodic, .log = c->log_spacing, .spread = 1};
   }
 }
 

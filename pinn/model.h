@@ -31,7 +31,7 @@ typedef struct pn_block {
  * cos and sin of 2 pi (x - lo) / (hi - lo). */
 typedef struct pn_input_map {
   double lo, hi;
-  bool periodic;
+  bool periodic, log; /* log: of the logarithm */
   double spread; /* half the width of the scaled range, 1 by default */
 } pn_input_map;
 

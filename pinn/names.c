@@ -76,8 +76,23 @@ static bool declared_at(const pn_problem *p, size_t k, declared *out) {
   return true;
 }
 
+/* In sum(e, x) the counted name x is one of its coordinates. */
+static const char *counted_name(const pn_problem *p, size_t *index) {
+  if (p->counted_group == 0)
+    return NULL;
+  const pn_counted *c = &p->counted[p->counted_group - 1];
+  *index = c->first + p->counted_at;
+  return c->name;
+}
+
 pn_sort pn_lookup(const pn_problem *problem, const char *name, size_t *index) {
   declared d;
+  size_t here = 0;
+  const char *counted = counted_name(problem, &here);
+  if (counted && strcmp(counted, name) == 0) {
+    *index = here;
+    return PN_IS_COORDINATE;
+  }
   for (size_t k = 0; declared_at(problem, k, &d); ++k)
     if (strcmp(d.name, name) == 0) {
       *index = d.index;
@@ -103,9 +118,13 @@ static void cut(const pn_problem *p, const char *text, pn_reading *now, size_t *
   }
   if (*n >= PN_MAX_READINGS || now->n_axes == PN_MOST_ORDER)
     return;
-  for (size_t i = 0; i < p->n_coordinates; ++i) {
-    size_t length = strlen(p->coordinates[i].name);
-    if (strncmp(text, p->coordinates[i].name, length) != 0)
+  size_t here = 0;
+  const char *counted = counted_name(p, &here);
+  for (size_t k = 0; k < p->n_coordinates + (counted != NULL); ++k) {
+    size_t i = k < p->n_coordinates ? k : here;
+    const char *name = k < p->n_coordinates ? p->coordinates[k].name : counted;
+    size_t length = strlen(name);
+    if (strncmp(text, name, length) != 0)
       continue;
     const char *rest = text + length;
     if (*rest == '_' && rest[1])
@@ -214,6 +233,11 @@ static tn_status check_letters(const declared *d) {
 static tn_status check_clash(const pn_problem *p, size_t k, const declared *d) {
   declared other;
   size_t width = strlen(d->name);
+  const pn_counted *counted = pn_counted_find(p, d->name);
+  if (counted)
+    return pn_fail_at(TN_EINPUT, d->place, width, "`%s` is %s and stands for %s1 to %s%zu (line %zu)",
+                      d->name, pn_sort_text(d->sort), d->name, d->name, counted->n,
+                      counted->place.line);
   for (size_t j = 0; j < k && declared_at(p, j, &other); ++j)
     if (strcmp(other.name, d->name) == 0)
       return pn_fail_at(TN_EINPUT, d->place, width, "`%s` is %s (line %zu) and %s", d->name,
@@ -387,6 +411,11 @@ tn_status pn_unknown_name(const pn_problem *problem, const pn_expr *expr, const 
     return status;
   const char *names[MOST_NAMES];
   char known[LIST], field[WORD] = "", hint[3 * WORD] = "";
+  const pn_counted *counted = pn_counted_find(problem, name);
+  if (counted)
+    return pn_expr_fail(TN_EINPUT, expr,
+                        "`%s` stands for %s1 to %s%zu: write one of them, or sum(e, %s) or prod(e, %s)",
+                        name, name, name, counted->n, name, name);
   declared d;
   size_t n = 0;
   for (size_t k = 0; declared_at(problem, k, &d) && n < MOST_NAMES; ++k)
@@ -424,8 +453,8 @@ tn_status pn_unknown_name(const pn_problem *problem, const pn_expr *expr, const 
 }
 
 tn_status pn_unknown_function(const pn_expr *expr, const char *name) {
-  static const char *const operators[] = {"where", "mean", "int", "diff", "grad", "div",
-                                          "lap",   "curl", "dot", "norm", "dn"};
+  static const char *const operators[] = {"where", "mean", "int",  "sum", "prod", "diff", "grad",
+                                          "div",   "lap",  "curl", "dot", "norm", "dn"};
   const char *names[PN_FUNCTIONS + sizeof operators / sizeof operators[0]];
   char list[LIST] = "";
   size_t n = 0;

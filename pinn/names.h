@@ -84,6 +84,11 @@ tn_status pn_resolve_definition(pn_problem *problem, size_t index) TN_MUST_USE;
 /* The number of components of a node whose arguments are resolved. */
 tn_status pn_set_components(const pn_problem *problem, pn_expr *e) TN_MUST_USE;
 
+/* counted.c: the entry of [domain] of that name with a count; NULL. */
+const pn_counted *pn_counted_find(const pn_problem *problem, const char *name);
+/* sum(e, x), prod(e, x): written out over the coordinates of x. */
+tn_status pn_resolve_counted(pn_naming *scope, pn_expr *e, pn_kind join) TN_MUST_USE;
+
 size_t pn_space_axes(const pn_problem *problem, size_t axes[PN_MAX_COORDINATES]);
 bool pn_unknown_has(const pn_unknown *unknown, size_t coordinate);
 tn_status pn_warn(pn_problem *problem, pn_place place, size_t width, const char *format, ...)

@@ -2,7 +2,7 @@
  *
  *   h0 = inputs    h_l = f(h_(l-1) W_l + b_l), l = 1 .. depth    outputs = h_depth W + b
  *
- * Inputs. A coordinate of [lo, hi] is mapped affinely to [-spread, spread]; a periodic one to cos and sin of
+ * Inputs. A coordinate of [lo, hi], or its logarithm, is mapped affinely to [-spread, spread]; a periodic one to cos and sin of
  * 2 pi (x - lo) / (hi - lo), which makes every output periodic with all derivatives. With fourier = k the
  * inputs z become cos(2 pi z B), sin(2 pi z B), B a fixed matrix of k columns of normal numbers (Tancik et
  * al. 2020). factorised writes every weight as V exp(s), one s an output unit (Wang et al. 2022).
@@ -33,10 +33,11 @@ static tn_value lower_inputs(const pn_model *m, const pn_net *net, const tn_valu
   size_t n = 0;
   for (size_t j = 0; j < net->n_in; ++j) {
     const pn_input_map *map = &net->input[j];
-    double width = map->hi - map->lo;
+    double width = map->log ? log(map->hi / map->lo) : map->hi - map->lo;
     double factor = map->periodic ? TWO_PI / width : 2 * map->spread / width;
-    double origin = map->periodic ? map->lo : map->lo + 0.5 * width;
-    tn_value z = tn_mul(tn_sub(args[j], tn_const(m->graph, m->dtype, origin)),
+    double origin = map->periodic ? map->lo : (map->log ? log(map->lo) : map->lo) + 0.5 * width;
+    tn_value x = map->log ? tn_log(args[j]) : args[j];
+    tn_value z = tn_mul(tn_sub(x, tn_const(m->graph, m->dtype, origin)),
                         tn_const(m->graph, m->dtype, factor));
     if (map->periodic) {
       feature[n++] = tn_cos(z);

@@ -37,26 +37,49 @@ tn_status pn_warn(pn_problem *problem, pn_place place, size_t width, const char 
 
 /* ---- Declarations --------------------------------------------------------------------------- */
 
+static tn_status declare_coordinate(pn_problem *p, const pn_toml *entry, const char *name) {
+  if (p->n_coordinates == PN_MAX_COORDINATES)
+    return pn_fail_at(TN_EINPUT, entry->key_place, strlen(entry->key), "at most %d coordinates",
+                      PN_MAX_COORDINATES);
+  const char *role =
+      pn_read_text(pn_toml_find(entry, "role"), strcmp(entry->key, "t") == 0 ? "time" : "space");
+  const char *spacing = pn_read_text(pn_toml_find(entry, "spacing"), "linear");
+  pn_coordinate *c = &p->coordinates[p->n_coordinates];
+  *c = (pn_coordinate){.name = name,
+                       .key = entry->key,
+                       .place = entry->key_place,
+                       .role = strcmp(role, "time") == 0        ? PN_TIME
+                               : strcmp(role, "parameter") == 0 ? PN_PARAMETER
+                                                                : PN_SPACE,
+                       .log_spacing = strcmp(spacing, "log") == 0,
+                       .periodic = pn_read_flag(pn_toml_find(entry, "periodic"), false)};
+  p->coordinate_names[p->n_coordinates++] = name;
+  return TN_OK;
+}
+
+static pn_metric metric_of(const char *name) {
+  static const char *const names[] = {"cartesian", "polar", "axisymmetric", "spherical"};
+  for (int m = PN_CARTESIAN; m <= PN_SPHERICAL; ++m)
+    if (strcmp(name, names[m]) == 0)
+      return (pn_metric)m;
+  return PN_CARTESIAN;
+}
+
 static tn_status declare_coordinates(pn_problem *p, const pn_toml *table) {
   size_t count = table ? table->n : 0;
-  TN_TRY(PN_TAKE(p->arena, count, &p->coordinates));
-  TN_TRY(PN_TAKE(p->arena, count, &p->coordinate_names));
+  TN_TRY(PN_TAKE(p->arena, PN_MAX_COORDINATES, &p->coordinates));
+  TN_TRY(PN_TAKE(p->arena, PN_MAX_COORDINATES, &p->coordinate_names));
+  TN_TRY(PN_TAKE(p->arena, count, &p->counted));
   for (size_t i = 0; i < count; ++i) {
-    const pn_toml *entry = table->items[i];
+    const pn_toml *entry = table->items[i], *times = pn_toml_find(entry, "count");
     if (pn_key_find("domain_own", entry->key))
       continue;
-    if (p->n_coordinates == PN_MAX_COORDINATES)
-      return pn_fail_at(TN_EINPUT, entry->key_place, 1, "at most %d coordinates",
-                        PN_MAX_COORDINATES);
-    const char *role =
-        pn_read_text(pn_toml_find(entry, "role"), strcmp(entry->key, "t") == 0 ? "time" : "space");
-    pn_coordinate *c = &p->coordinates[p->n_coordinates];
-    *c = (pn_coordinate){.name = entry->key,
-                         .place = entry->key_place,
-                         .role = strcmp(role, "time") == 0 ? PN_TIME : PN_SPACE,
-                         .periodic = pn_read_flag(pn_toml_find(entry, "periodic"), false)};
-    p->coordinate_names[p->n_coordinates++] = entry->key;
+    if (times)
+      TN_TRY(pn_declare_counted(p, entry, times, declare_coordinate));
+    else
+      TN_TRY(declare_coordinate(p, entry, entry->key));
   }
+  p->metric = metric_of(pn_read_text(pn_toml_find(table, "metric"), "cartesian"));
   if (p->n_coordinates == 0)
     return TN_FAIL(TN_EINPUT, "%s: there are no coordinates: [domain] is missing or empty",
                    p->source.file);
@@ -172,7 +195,7 @@ static tn_status read_ranges(pn_problem *p, const pn_toml *table) {
   size_t times = 0;
   for (size_t i = 0; i < p->n_coordinates; ++i) {
     pn_coordinate *c = &p->coordinates[i];
-    const pn_toml *range = pn_toml_find(pn_toml_find(table, c->name), "range");
+    const pn_toml *range = pn_toml_find(pn_toml_find(table, c->key), "range");
     if (!range)
       return pn_fail_at(TN_EINPUT, c->place, strlen(c->name),
                         "coordinate `%s` has no range = [a, b]", c->name);
@@ -186,6 +209,13 @@ static tn_status read_ranges(pn_problem *p, const pn_toml *table) {
       return pn_fail_at(TN_EINPUT, range->place, 1,
                         "%s = [%g, %g]: the first number must be below the second", c->name, lo,
                         hi);
+    if (c->log_spacing && !(lo > 0))
+      return pn_fail_at(TN_EINPUT, range->place, 1,
+                        "%s = [%g, %g] with spacing = \"log\": the range must lie above 0", c->name, lo,
+                        hi);
+    if (c->log_spacing && c->periodic)
+      return pn_fail_at(TN_EINPUT, range->place, 1,
+                        "`%s` is periodic and has spacing = \"log\": one of them", c->name);
     c->lo = lo;
     c->hi = hi;
     times += c->role == PN_TIME;
@@ -193,6 +223,32 @@ static tn_status read_ranges(pn_problem *p, const pn_toml *table) {
       return pn_fail_at(TN_EINPUT, c->place, strlen(c->name), "`%s` is a second time coordinate",
                         c->name);
   }
+  return TN_OK;
+}
+
+/* A metric has its number of space coordinates; the first is a radius. */
+static tn_status check_metric(const pn_problem *p, const pn_toml *domain) {
+  size_t space[PN_MAX_COORDINATES], n = pn_space_axes(p, space);
+  size_t most = p->metric == PN_SPHERICAL ? 3 : 2;
+  const pn_toml *node = pn_toml_find(domain, "metric");
+  if (p->metric == PN_CARTESIAN)
+    return TN_OK;
+  if (n == 0 || n > most)
+    return pn_fail_at(TN_EINPUT, node->place, strlen(node->string) + 2,
+                      "metric = \"%s\" with %zu space coordinates; expected %s", node->string, n,
+                      p->metric == PN_POLAR          ? "r, theta (or r)"
+                      : p->metric == PN_AXISYMMETRIC ? "r, z (or r)"
+                                                     : "r, theta, phi (or r, theta, or r)");
+  const pn_coordinate *r = &p->coordinates[space[0]];
+  if (r->lo < 0)
+    return pn_fail_at(TN_EINPUT, r->place, strlen(r->name),
+                      "`%s` is the radius of metric = \"%s\", but its range begins at %g", r->name,
+                      node->string, r->lo);
+  const pn_coordinate *theta = p->metric == PN_SPHERICAL && n > 1 ? &p->coordinates[space[1]] : NULL;
+  if (theta && !(theta->lo >= 0 && theta->hi <= 3.1415926535897936))
+    return pn_fail_at(TN_EINPUT, theta->place, strlen(theta->name),
+                      "`%s` is the angle from the axis, from 0 to pi, but its range is [%g, %g]",
+                      theta->name, theta->lo, theta->hi);
   return TN_OK;
 }
 
@@ -334,6 +390,7 @@ static tn_status read_all(pn_problem *p, size_t n_overrides, const char *const *
     TN_TRY(pn_constant_value(p, i));
   TN_TRY(pn_read_parameters(p, pn_toml_find(root, "parameters")));
   TN_TRY(read_ranges(p, pn_toml_find(root, "domain")));
+  TN_TRY(check_metric(p, pn_toml_find(root, "domain")));
   TN_TRY(read_unknowns(p, root));
   const pn_toml *tables = pn_toml_find(root, "tables");
   for (size_t i = 0; i < p->n_tables; ++i)

@@ -19,6 +19,9 @@ extern "C" {
 #define PN_MAX_COORDINATES 16
 #define PN_NONE ((size_t)-1) /* "no index" */
 
+/* What the space coordinates mean, in their order; see scalar_metric.c. */
+typedef enum pn_metric { PN_CARTESIAN, PN_POLAR, PN_AXISYMMETRIC, PN_SPHERICAL } pn_metric;
+
 typedef enum pn_role { PN_SPACE, PN_TIME, PN_PARAMETER } pn_role;
 
 typedef struct pn_coordinate {
@@ -27,8 +30,16 @@ typedef struct pn_coordinate {
   double lo, hi; /* lo < hi, finite */
   bool periodic; /* exact embedding; no faces in `boundary` */
   bool log_spacing;
-  pn_place place; /* of its key */
+  const char *key; /* of its entry in [domain]: its name, or x of x3 */
+  pn_place place;  /* of that key */
 } pn_coordinate;
+
+/* Coordinates that one entry of [domain] declares by `count`: name1, name2, ... */
+typedef struct pn_counted {
+  const char *name;
+  size_t first, n; /* coordinate indices */
+  pn_place place;
+} pn_counted;
 
 typedef struct pn_constant {
   const char *name;
@@ -203,6 +214,11 @@ typedef struct pn_problem {
   size_t n_parameters;
   pn_parameter *parameters;
   const char **coordinate_names; /* for pn_expr_print */
+  pn_metric metric;
+  size_t n_counted;
+  pn_counted *counted;
+  size_t counted_group, counted_at; /* the resolver's: in sum(e, x) the name x stands for the counted_at-th
+                                       coordinate of group counted_group - 1; 0: in none */
   size_t n_equations, n_conditions;
   pn_term *equations, *conditions;
   double accept_residual; /* largest relative residual of each term on fresh points */

@@ -117,6 +117,11 @@ tn_status pn_read_coordinates(pn_problem *problem, const pn_toml *node, const ch
   TN_TRY(pn_read_words(problem, node, &n_words, &words));
   for (size_t i = 0; i < n_words; ++i) {
     size_t index = 0, width = strlen(words[i].text);
+    const pn_counted *all = pn_counted_find(problem, words[i].text);
+    for (size_t k = 0; all && k < all->n && *n < PN_MAX_COORDINATES; ++k)
+      of[(*n)++] = all->first + k;
+    if (all)
+      continue;
     pn_sort sort = pn_lookup(problem, words[i].text, &index);
     if (sort == PN_IS_UNKNOWN)
       return pn_fail_at(TN_EUNSUPPORTED, words[i].place, width,

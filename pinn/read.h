@@ -28,6 +28,11 @@ tn_status pn_read_words(pn_problem *problem, const pn_toml *node, size_t *n,
 tn_status pn_read_coordinates(pn_problem *problem, const pn_toml *node, const char *what, size_t *n,
                               size_t of[PN_MAX_COORDINATES]) TN_MUST_USE;
 
+/* counted.c: x = { count = n }: declares x1, ..., xn by `declare`. */
+tn_status pn_declare_counted(pn_problem *problem, const pn_toml *entry, const pn_toml *count,
+                             tn_status (*declare)(pn_problem *, const pn_toml *,
+                                                  const char *)) TN_MUST_USE;
+
 /* Refuses a table of more than `most` entries; `what` names them. */
 enum { PN_MOST_ENTRIES = 1000 };
 tn_status pn_read_limit(const pn_toml *table, size_t most, const char *what) TN_MUST_USE;

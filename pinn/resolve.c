@@ -157,6 +157,7 @@ static tn_status resolve_reference(pn_naming *s, pn_expr *e, pn_sort sort, size_
     if (!s->coordinates)
       return pn_not_here(s, e, "a coordinate");
     e->kind = PN_COORDINATE;
+    e->name = s->problem->coordinates[index].name; /* x3 for x in a sum */
     return TN_OK;
   case PN_IS_CONSTANT:
     TN_TRY(pn_constant_value(s->problem, index));
@@ -539,9 +540,12 @@ tn_status pn_resolve_definition(pn_problem *problem, size_t index) {
                     .parameters = true,
                     .normal = true,
                     .mean = true};
+  size_t group = problem->counted_group;
+  problem->counted_group = 0; /* it may be met first inside a sum */
+  TN_TRY(d->n_of > 0 ? check_function(&scope, d) : pn_resolve(&scope, d->value));
+  problem->counted_group = group;
   if (d->n_of > 0)
-    return check_function(&scope, d);
-  TN_TRY(pn_resolve(&scope, d->value));
+    return TN_OK;
   d->depends = pn_expr_depends(problem, d->value);
   d->unknowns = pn_expr_unknowns(problem, d->value);
   d->parameters = pn_expr_parameters(problem, d->value);

@@ -7,23 +7,17 @@
  *   dot(a, b) = sum a_i b_i      norm(a) = sqrt(sum a_i^2)   dn(e)_k = n e_k,{x_n}
  *   curl(a) = a_2,{x_1} - a_1,{x_2} in two dimensions, the usual three entries in three
  *
- * with x_1, x_2, ... the space coordinates in file order and n = 1 or -1 the outward normal, which
+ * (in other metrics: scalar_metric.c) with x_1, x_2, ... the space coordinates in file order and n = 1 or -1 the outward normal, which
  * is along x_n. Definitions that are scalar stay references (the lowering shares them); vectors, and
  * what needs a normal, are copied in.
  */
-#include "pinn/names.h"
+#include "pinn/scalar.h"
 
 #include <string.h>
 
 enum { MOST_NODES = 300000 };
 
-typedef struct writing {
-  pn_problem *problem;
-  const pn_piece *piece;
-  size_t n_space;
-  size_t space[PN_MAX_COORDINATES];
-  size_t budget; /* nodes that may still be made */
-} writing;
+typedef pn_writing writing;
 
 static tn_status write_out(writing *w, const pn_expr *e, size_t k, pn_expr **out);
 
@@ -34,6 +28,11 @@ static tn_status make(writing *w, pn_kind kind, const pn_expr *like, size_t n, p
                         MOST_NODES);
   --w->budget;
   return pn_expr_make(w->problem->arena, kind, like, n, args, out);
+}
+
+tn_status pn_writing_make(writing *w, pn_kind kind, const pn_expr *like, size_t n,
+                          pn_expr *const *args, pn_expr **out) {
+  return make(w, kind, like, n, args, out);
 }
 
 /* d e / d x_axis, joined with a derivative that e already is. */
@@ -69,8 +68,15 @@ static tn_status derivative_of(writing *w, const pn_expr *like, const pn_expr *e
   return derivative(w, like, inside, axis, times, out);
 }
 
+tn_status pn_writing_derivative(writing *w, const pn_expr *like, const pn_expr *e, size_t k,
+                                size_t axis, size_t times, pn_expr **out) {
+  return times ? derivative_of(w, like, e, k, axis, times, out) : write_out(w, e, k, out);
+}
+
 static tn_status divergence(writing *w, const pn_expr *e, pn_expr **out) {
   *out = NULL;
+  if (w->problem->metric)
+    return pn_metric_divergence(w, e, out);
   for (size_t i = 0; i < w->n_space; ++i) {
     pn_expr *term = NULL;
     TN_TRY(derivative_of(w, e, e->args[0], i, w->space[i], 1, &term));
@@ -81,6 +87,8 @@ static tn_status divergence(writing *w, const pn_expr *e, pn_expr **out) {
 
 static tn_status laplace(writing *w, const pn_expr *e, size_t k, pn_expr **out) {
   *out = NULL;
+  if (w->problem->metric)
+    return pn_metric_laplace(w, e, out);
   for (size_t i = 0; i < w->n_space; ++i) {
     pn_expr *term = NULL;
     TN_TRY(derivative_of(w, e, e->args[0], k, w->space[i], 2, &term));
@@ -91,6 +99,8 @@ static tn_status laplace(writing *w, const pn_expr *e, size_t k, pn_expr **out) 
 
 /* Component k is a_{k+2},{k+1} - a_{k+1},{k+2}, indices modulo 3; in the plane only the third. */
 static tn_status curl(writing *w, const pn_expr *e, size_t k, pn_expr **out) {
+  if (w->problem->metric)
+    return pn_metric_curl(w, e, k, out);
   size_t i = w->n_space == 2 ? 0 : (k + 1) % 3, j = w->n_space == 2 ? 1 : (k + 2) % 3;
   pn_expr *terms[2] = {NULL, NULL};
   TN_TRY(derivative_of(w, e, e->args[0], j, w->space[i], 1, &terms[0]));
@@ -135,6 +145,8 @@ static tn_status normal_derivative(writing *w, const pn_expr *e, size_t k, pn_ex
   size_t axis = 0;
   TN_TRY(normal(w, e, &sign, &axis));
   TN_TRY(derivative_of(w, e, e->args[0], k, axis, 1, out));
+  if (w->problem->metric)
+    TN_TRY(pn_metric_over_length(w, e, axis, out));
   return sign < 0 ? make(w, PN_NEGATE, e, 1, (pn_expr *[]){*out}, out) : TN_OK;
 }
 
@@ -171,7 +183,8 @@ static tn_status write_out(writing *w, const pn_expr *e, size_t k, pn_expr **out
   case PN_TUPLE:
     return write_out(w, e->args[k], 0, out);
   case PN_GRAD:
-    return derivative_of(w, e, e->args[0], 0, w->space[k], 1, out);
+    TN_TRY(derivative_of(w, e, e->args[0], 0, w->space[k], 1, out));
+    return w->problem->metric ? pn_metric_over_length(w, e, w->space[k], out) : TN_OK;
   case PN_DIVERGENCE:
     return divergence(w, e, out);
   case PN_LAPLACE:

@@ -344,7 +344,7 @@ static const struct {
              {"09_field", ":6:123: ", "`data`"},
              {"10_beam", ":4:1: ", "[units]"},
              {"11_allen_cahn", ":6:1: ", "[time]"},
-             {"12_layer", ":2:63: ", "`role` = \"parameter\""},
+             {"12_layer", NULL, NULL},
              {"13_volterra", NULL, NULL},
              {"14_ball", ":2:56: ", "`region`"},
              {"15_plate", ":2:41: ", "`region`"}};
