@@ -19,6 +19,7 @@ typedef struct repair {
   pn_checking *c;
   const pn_failure *f;
   pn_scope *scope;
+  pn_scope all; /* of points all over the box, for all edits; made when first needed */
   const pn_site *site;
   size_t n;      /* points */
   double enough; /* what |R| must fall to */
@@ -160,7 +161,6 @@ static tn_status vanishes(repair *s, const pn_expr *e, bool *out) {
   const pn_site *all = &c->mean;
   size_t step = all->n / PN_REPAIR_POINTS;
   pn_site some = {.free_ = all->free_};
-  pn_scope scope;
   tn_value value = {0};
   double at[PN_REPAIR_POINTS];
   *out = false;
@@ -168,12 +168,14 @@ static tn_status vanishes(repair *s, const pn_expr *e, bool *out) {
   for (size_t x = 0; x < c->problem->n_coordinates; ++x)
     for (size_t i = 0; i < PN_REPAIR_POINTS; ++i)
       some.column[x][i] = all->column[x][i * step % all->n];
-  tn_status status = pn_scope_new(c->model, "all over", NULL, some.free_, &scope);
-  scope.exact = true;
+  tn_status status = TN_OK;
+  if (!s->all.model)
+    status = pn_scope_new(c->model, "all over", NULL, some.free_, &s->all);
+  s->all.exact = true;
   if (status == TN_OK)
-    status = pn_lower(&scope, e, &value);
+    status = pn_lower(&s->all, e, &value);
   if (status == TN_OK)
-    status = pn_check_evaluate(c, &scope, &some, PN_REPAIR_POINTS, 1, &value, at, NULL, NULL);
+    status = pn_check_evaluate(c, &s->all, &some, PN_REPAIR_POINTS, 1, &value, at, NULL, NULL);
   if (status == TN_OK)
     *out = largest(PN_REPAIR_POINTS, at) <= s->enough;
   else if (status != TN_ENOMEM) /* a table and the like: not known to be 0 */
