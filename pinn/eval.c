@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pinn/export.h"
 #include "pinn/files.h"
 #include "pinn/grid.h"
 #include "pinn/result.h"
@@ -331,11 +332,28 @@ static bool ends_in(const char *text, const char *end) {
   return n > m && strcmp(text + n - m, end) == 0;
 }
 
+/* The solution as a function in C: no points, all coordinates that an item depends on. */
+static tn_status write_source(evaluation *e) {
+  char note[512];
+  uint32_t needed = 0;
+  for (size_t k = 0; k < e->n_items; ++k)
+    needed |= pn_item_depends(e->problem, &e->items[k]);
+  snprintf(note, sizeof note, "%.200s\nSolved by pinn %s from %.120s, sha256 %.64s.", e->problem->title,
+           e->saved->version, pn_path_name(e->saved->problem_file), e->saved->sha256);
+  return pn_export_c(e->model, e->theta, needed, e->n_items, e->items,
+                     (const char *const *)e->names, note, e->options->out);
+}
+
 static tn_status write_values(const evaluation *e) {
   const pn_eval_options *o = e->options;
+  const char *const *names = (const char *const *)e->names;
   pn_table *table = NULL;
   char *text = NULL;
   size_t n = 0;
+  if (o->out != NULL && ends_in(o->out, ".vtk"))
+    return pn_vtk_write(o->out, e->problem->title, &e->grid, e->n_items, names, e->values);
+  if (o->out != NULL && ends_in(o->out, ".svg"))
+    return pn_plot_write(o->out, e->problem, &e->grid, e->n_items, names, e->values);
   if (o->out != NULL && ends_in(o->out, ".h5"))
     return write_store(e);
   tn_status status = make_table(e, &table);
@@ -356,8 +374,16 @@ static tn_status write_values(const evaluation *e) {
 static tn_status check_options(const pn_eval_options *o) {
   if (o->points != NULL && o->grid != NULL)
     return TN_FAIL(TN_EINPUT, "eval wants either --points FILE.csv or --grid x=from:to:number,...");
-  if (o->out != NULL && !ends_in(o->out, ".csv") && !ends_in(o->out, ".h5"))
-    return TN_FAIL(TN_EINPUT, "--out %s: the name must end in .csv or .h5", o->out);
+  static const char *const endings[] = {".csv", ".h5", ".vtk", ".svg", ".c"};
+  bool known = o->out == NULL;
+  for (size_t i = 0; i < sizeof endings / sizeof *endings && !known; ++i)
+    known = ends_in(o->out, endings[i]);
+  if (!known)
+    return TN_FAIL(TN_EINPUT, "--out %s: the name must end in .csv, .h5, .vtk, .svg or .c", o->out);
+  if (o->out != NULL && o->points != NULL && (ends_in(o->out, ".vtk") || ends_in(o->out, ".svg")))
+    return TN_FAIL(TN_EINPUT, "--out %s: this is a picture of a grid; give --grid in place of --points", o->out);
+  if (o->out != NULL && ends_in(o->out, ".c") && (o->points != NULL || o->grid != NULL))
+    return TN_FAIL(TN_EINPUT, "--out %s: a function in C has no --grid and no --points", o->out);
   if (o->out != NULL && strcmp(pn_path_name(o->out), "result.h5") == 0)
     return TN_FAIL(TN_EINPUT, "--out %s: runs are called result.h5; choose another name", o->out);
   if (o->n_expressions == 0)
@@ -379,6 +405,11 @@ static tn_status load(evaluation *e) {
 static tn_status eval(evaluation *e) {
   TN_TRY(check_options(e->options));
   TN_TRY(load(e));
+  if (e->options->out != NULL && ends_in(e->options->out, ".c")) {
+    for (size_t i = 0; i < e->options->n_expressions; ++i)
+      TN_TRY(add_expression(e, e->options->expressions[i]));
+    return write_source(e);
+  }
   TN_TRY(e->options->points != NULL ? read_points(e) : read_grid(e));
   TN_TRY(check_inside(e));
   for (size_t i = 0; i < e->options->n_expressions; ++i)

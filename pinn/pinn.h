@@ -110,12 +110,23 @@ typedef struct pn_eval_options {
   const char *result;   /* an out folder or its result.h5 */
   const char *points;   /* CSV file with coordinate columns; or NULL and */
   const char *grid;     /* "x=-1:1:201,t=0:1:101" */
-  const char *out;      /* .csv or .h5; NULL: CSV to the terminal */
+  const char *out;      /* .csv, .h5, .vtk, .svg, .c; NULL: CSV to the terminal */
   size_t n_expressions; /* values of unknowns and derivatives, problem language */
   const char *const *expressions;
   FILE *terminal;
 } pn_eval_options;
 TN_API tn_status pn_eval(const pn_eval_options *options) TN_MUST_USE;
+
+/* pn_eval into a file with what is left out filled in: every unknown, a grid over the whole domain, the result's
+ * name with the ending. to: "csv", "h5", "vtk" (ParaView), "svg" (a picture), "c" (a C99 function of the point). */
+typedef struct pn_export_options {
+  const char *result, *to;
+  const char *points, *grid, *out; /* as in pn_eval_options; NULL: filled in */
+  size_t n_expressions;
+  const char *const *expressions;
+  FILE *terminal; /* for the name of the file; NULL: none */
+} pn_export_options;
+TN_API tn_status pn_export(const pn_export_options *options) TN_MUST_USE;
 
 /* ---- Measuring ------------------------------------------------------------------------------------ */
 
