@@ -98,7 +98,7 @@ expect 2 eval rod --grid x=0,t=0 u_xz && says err 'Did you mean'
 expect 2 eval rod --grid x=0,t=0 --points points.csv u && says err 'either'
 expect 2 eval rod u && says err 'either'
 expect 2 eval rod --grid x=0,t=0 && says err 'expression'
-expect 2 eval rod --grid x=0,t=0 --out values.txt u && says err '.csv or .h5'
+expect 2 eval rod --grid x=0,t=0 --out values.txt u && says err 'must end in .csv, .h5'
 printf 'x\n0.5\n' >short.csv
 expect 2 eval rod --points short.csv u && says err 'no column `t`'
 expect 3 eval nowhere --grid x=0,t=0 u && says err 'nowhere'
