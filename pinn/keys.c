@@ -62,6 +62,8 @@ const char *pn_key_type_text(pn_key_type type) {
     return "a whole number";
   case PN_COUNTS:
     return "a whole number or a list of them";
+  case PN_REALS:
+    return "a number or a list of them";
   case PN_REAL:
     return "a number";
   case PN_BOOLEAN:
@@ -226,6 +228,8 @@ static bool has_type(const pn_toml *v, pn_key_type type) {
     return v->kind == PN_TOML_INTEGER || string;
   case PN_COUNTS:
     return v->kind == PN_TOML_INTEGER || string || (array && all_of(v, true, true));
+  case PN_REALS:
+    return is_number(v) || string || (array && all_of(v, true, true));
   case PN_REAL:
   case PN_EXPRESSION:
     return is_number(v) || string;

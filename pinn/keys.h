@@ -8,6 +8,7 @@ typedef enum pn_key_type {
   PN_TEXT,       /* string */
   PN_COUNT,      /* whole number >= 0, or an expression of constants that gives one */
   PN_COUNTS,     /* a COUNT or an array of them */
+  PN_REALS,      /* a REAL or an array of them */
   PN_REAL,       /* number, or an expression of constants */
   PN_BOOLEAN,    /* true or false */
   PN_CHOICE,     /* one of the words in choices */

@@ -220,6 +220,8 @@ static const char *schema_type(pn_key_type type) {
     return "\"type\": [\"integer\", \"string\"]";
   case PN_COUNTS:
     return "\"type\": [\"integer\", \"string\", \"array\"]";
+  case PN_REALS:
+    return "\"type\": [\"number\", \"string\", \"array\"]";
   case PN_REAL:
   case PN_EXPRESSION:
     return "\"type\": [\"number\", \"string\"]";

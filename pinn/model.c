@@ -4,10 +4,10 @@
  * network. Networks and outputs are ordered by the names of their unknowns, never by their places in the
  * file: net1, net2, ... and their blocks then name the same weights, and the same random numbers, however
  * the tables of the file are arranged. theta is the blocks one after another, in f64.
- *
- * Sizes left open: 4 layers of 32; of 64 for three or more inputs or outputs; 3 layers of 32 for one input.
+ * net_options.c decides what the file leaves open.
  */
 #include "pinn/lower.h"
+#include "pinn/net_layers.h"
 
 #include <math.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static void sort_unknowns(const pn_problem *p, size_t *order) {
 }
 
 static bool fits(const pn_problem *p, const pn_net *net, const pn_unknown *u) {
-  if (u->network || p->unknowns[net->unknown[0]].network || net->n_in != u->n_of)
+  if (!p->network.shared || u->network || p->unknowns[net->unknown[0]].network || net->n_in != u->n_of)
     return false;
   return memcmp(net->of, u->of, u->n_of * sizeof *u->of) == 0;
 }
@@ -86,100 +86,10 @@ static tn_status place_unknown(pn_model *m, size_t index) {
   return TN_OK;
 }
 
-/* ---- What the file leaves open ------------------------------------------------------------------ */
-
-static double default_gain(const pn_problem *p, const pn_net *net) {
-  bool space = false, time = false;
-  for (size_t j = 0; j < net->n_in; ++j) {
-    space |= p->coordinates[net->of[j]].role == PN_SPACE;
-    time |= p->coordinates[net->of[j]].role == PN_TIME;
-  }
-  if (strcmp(net->options.activation, "sin") == 0)
-    return 2;
-  return strcmp(net->options.activation, "tanh") == 0 && space && time ? 2 : 1;
-}
-
-static void decide(const pn_problem *p, pn_net *net) {
-  pn_network *o = &net->options;
-  bool large = net->n_in >= 3 || net->n_out >= 3;
-  if (o->width == 0)
-    o->width = large ? 64 : 32;
-  if (o->depth == 0)
-    o->depth = !large && net->n_in == 1 ? 3 : 4;
-  if (!isfinite(o->gain))
-    o->gain = default_gain(p, net);
-  for (size_t j = 0; j < net->n_in; ++j) {
-    const pn_coordinate *c = &p->coordinates[net->of[j]];
-    net->input[j] = (pn_input_map){.lo = c->lo, .hi = c->hi, .periodic = c->periodic, .log = c->log_spacing, .spread = 1};
-  }
-}
-
-/* ---- Is the activation smooth enough? ------------------------------------------------------------ */
-
-/* smooth: continuous derivatives; with k of them an order k can be trained, because training differentiates
- * once more and the next one exists almost everywhere and is bounded. */
-typedef struct activation {
-  const char *name;
-  int smooth;
-} activation;
-
-static const activation activations[] = {
-    {"tanh", 99},     {"sin", 99},     {"silu", 99}, {"swish", 99}, {"gelu", 99},
-    {"softplus", 99}, {"sigmoid", 99}, {"relu", 0},  {"relu3", 2},
-};
-
-static tn_status check_activation(const pn_model *m, const pn_net *net, const int *order,
-                                  const pn_term *const *term) {
-  static const char *const words[] = {"no", "one derivative", "two derivatives",
-                                      "three derivatives"};
-  const pn_network *o = &net->options;
-  const activation *a = NULL;
-  for (size_t i = 0; i < sizeof activations / sizeof activations[0]; ++i)
-    if (strcmp(activations[i].name, o->activation) == 0)
-      a = &activations[i];
-  if (!a)
-    return pn_fail_at(TN_EINPUT, o->place, 1,
-                      "there is no activation `%s`; there are tanh, sin, gelu, "
-                      "silu, softplus, sigmoid, relu, relu3",
-                      o->activation);
-  for (size_t k = 0; k < net->n_out; ++k) {
-    size_t u = net->unknown[k];
-    if (order[u] <= a->smooth || !term[u])
-      continue;
-    int needed = order[u] < 2 ? 2 : order[u];
-    char count[32];
-    snprintf(count, sizeof count, "%d derivatives", needed);
-    return pn_fail_at(
-        TN_EINPUT, o->place, 1,
-        "activation `%s` is too rough: `%s` has `%s` at order %d, which needs %s of the "
-        "activation%s, and `%s` has %d continuous. Write activation = \"tanh\" (or sin, "
-        "gelu, silu%s)",
-        o->activation, term[u]->name, m->problem->unknowns[u].name, order[u],
-        needed < 4 ? words[needed] : count, order[u] < 2 ? " to be trained" : "", o->activation,
-        a->smooth, order[u] <= 2 ? ", relu3" : "");
-  }
-  return TN_OK;
-}
-
-static tn_status check_activations(const pn_model *m) {
-  int *order = NULL;
-  const pn_term **term = NULL;
-  tn_status status = TN_NEW(m->problem->n_unknowns, &order);
-  if (status == TN_OK)
-    status = TN_NEW(m->problem->n_unknowns, &term);
-  if (status == TN_OK)
-    status = pn_problem_orders(m->problem, order, term);
-  for (size_t i = 0; i < m->n_nets && status == TN_OK; ++i)
-    status = check_activation(m, &m->nets[i], order, term);
-  tn_free(&order);
-  tn_free(&term);
-  return status;
-}
-
 /* ---- Building ----------------------------------------------------------------------------------- */
 
 static tn_status build_net(pn_model *m, pn_net *net) {
-  tn_value args[PN_MAX_COORDINATES], outputs[MOST_OUTPUTS];
+  tn_value args[PN_MAX_COORDINATES], outputs[MOST_OUTPUTS] = {{0}};
   const char *name = net->n_out == 1 ? m->problem->unknowns[net->unknown[0]].name : net->name;
   TN_TRY(pn_net_find(net->options.kind, &net->class_));
   TN_TRY(ag_field_new(m->graph, name, net->n_in, m->dtype, &net->field));
@@ -226,8 +136,8 @@ static tn_status build(pn_model *m) {
   for (size_t i = 0; i < p->n_unknowns; ++i)
     TN_TRY(place_unknown(m, order[i]));
   for (size_t i = 0; i < m->n_nets; ++i)
-    decide(p, &m->nets[i]);
-  TN_TRY(check_activations(m));
+    TN_TRY(pn_net_decide(p, &m->nets[i]));
+  TN_TRY(pn_net_check_activations(m));
   TN_TRY(pn_hard_new(m));
   TN_TRY(make_scales(m));
   for (size_t i = 0; i < m->n_nets; ++i)

@@ -19,12 +19,25 @@ extern "C" {
 
 /* ---- Network kinds: one file net_<kind>.c and a line in net_list.c ------------------------------- */
 
+/* What a block is, for its first numbers. */
+typedef enum pn_block_kind {
+  PN_BLOCK_WEIGHT, /* [rows, columns] */
+  PN_BLOCK_BIAS,   /* behind its weight */
+  PN_BLOCK_SCALE,  /* s of a factorised weight V exp(s), behind the bias */
+  PN_BLOCK_SLOPE,  /* of an adaptive activation */
+  PN_BLOCK_WAVE,   /* 2 pi / period of a coordinate */
+  PN_BLOCK_MIX     /* share of a residual block */
+} pn_block_kind;
+
 /* One block of theta: a weight or bias, a parameter leaf of the graph. */
 typedef struct pn_block {
   const char *name; /* "net1.layer2.weight" */
   tn_value leaf;    /* of the model's dtype; bound to a view of theta (f64) or to a rounded copy */
   size_t offset, count;
   size_t rank, extent[2];
+  pn_block_kind kind;
+  bool first, last; /* of the layers: on the features; the output layer */
+  double start;     /* first number of slopes, waves and mixes */
 } pn_block;
 
 /* How one argument of a network is prepared: affinely to [-1, 1], or for a periodic coordinate as
@@ -33,6 +46,8 @@ typedef struct pn_input_map {
   double lo, hi;
   bool periodic, log; /* log: of the logarithm */
   double spread; /* half the width of the scaled range, 1 by default */
+  bool learnt;   /* the period is a block of theta, hi - lo its first value */
+  bool plain;    /* taken as it is */
 } pn_input_map;
 
 typedef struct pn_model pn_model;
@@ -44,8 +59,7 @@ typedef struct pn_net_class {
   /* Adds blocks to the model and gives outputs[n_out] of the field's arguments args[n_in] ([axis]
    * scalars): input maps, layers, output layer. */
   tn_status (*build)(pn_model *model, pn_net *net, const tn_value *args, tn_value *outputs);
-  /* Fills theta + offset of the net's blocks: Glorot (normal, std sqrt(2/(a + b))), first layer times
-   * gain, biases as calibration found best; streams keyed by (seed, block name). */
+  /* Fills theta + offset of the net's blocks; pn_net_init (net_init.c) for all kinds here. */
   tn_status (*init)(const pn_model *model, const pn_net *net, uint64_t seed, double *theta);
 } pn_net_class;
 
@@ -55,6 +69,7 @@ struct pn_net {
   pn_network options; /* every size decided */
   size_t n_in, of[PN_MAX_COORDINATES]; /* coordinate indices */
   pn_input_map input[PN_MAX_COORDINATES];
+  pn_input_map expression[PN_MAX_COORDINATES]; /* of options.inputs */
   size_t n_out, unknown[32]; /* which unknown each output is */
   ag_field *field;
   size_t first_block, n_blocks;

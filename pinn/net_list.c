@@ -3,10 +3,13 @@
 
 #include <string.h>
 
-extern const pn_net_class pn_net_mlp;
+extern const pn_net_class pn_net_mlp, pn_net_modified, pn_net_resnet, pn_net_pirate;
 
 static const pn_net_class *const classes[] = {
     &pn_net_mlp,
+    &pn_net_modified,
+    &pn_net_resnet,
+    &pn_net_pirate,
 };
 
 const pn_net_class *const *pn_net_classes(size_t *count) {
@@ -20,5 +23,5 @@ tn_status pn_net_find(const char *name, const pn_net_class **out) {
       *out = classes[i];
       return TN_OK;
     }
-  return TN_FAIL(TN_EINPUT, "there is no network kind `%s`; kinds are mlp", name);
+  return TN_FAIL(TN_EINPUT, "there is no network kind `%s`; kinds are mlp, modified, resnet, pirate", name);
 }

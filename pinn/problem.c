@@ -272,7 +272,7 @@ static tn_status read_parity(pn_problem *p, const pn_toml *entry, pn_unknown *u)
 
 static tn_status read_unknowns(pn_problem *p, const pn_toml *root) {
   const pn_toml *table = pn_toml_find(root, "unknowns");
-  p->network = (pn_network){.kind = "mlp", .activation = "tanh", .gain = NAN, .init = "glorot"};
+  p->network = pn_network_default();
   TN_TRY(pn_read_network(p, pn_toml_find(root, "network"), &p->network));
   for (size_t i = 0; i < p->n_unknowns; ++i) {
     pn_unknown *u = &p->unknowns[i];
@@ -293,6 +293,11 @@ static tn_status read_unknowns(pn_problem *p, const pn_toml *root) {
     TN_TRY(PN_TAKE(p->arena, 1, &u->network));
     *u->network = p->network;
     TN_TRY(pn_read_network(p, network, u->network));
+    const pn_toml *shared = pn_toml_find(network, "shared");
+    if (shared)
+      return pn_fail_at(TN_EINPUT, shared->key_place, 6,
+                        "`shared` is a key of [network]; `%s` has a network of its own already",
+                        u->name);
   }
   return TN_OK;
 }
@@ -397,6 +402,7 @@ static tn_status read_all(pn_problem *p, size_t n_overrides, const char *const *
     TN_TRY(pn_read_coordinates(p, pn_toml_find(tables->items[i], "of"), p->tables[i].name,
                                &p->tables[i].n_of, p->tables[i].of));
   TN_TRY(read_definitions(p));
+  TN_TRY(pn_read_inputs(p));
   TN_TRY(read_ansatz(p, pn_toml_find(root, "unknowns")));
   TN_TRY(pn_read_terms(p, root));
   TN_TRY(pn_read_exact(p, root));

@@ -30,6 +30,8 @@ typedef struct pn_coordinate {
   double lo, hi; /* lo < hi, finite */
   bool periodic; /* exact embedding; no faces in `boundary` */
   bool log_spacing;
+  bool has_net_range;    /* networks scale by this range and not by [lo, hi]: their weights come from */
+  double net_lo, net_hi; /* a run on another box (warm.c) */
   const char *key; /* of its entry in [domain]: its name, or x of x3 */
   pn_place place;  /* of that key */
 } pn_coordinate;
@@ -60,14 +62,26 @@ typedef struct pn_parameter { /* a number to be found (parameter.c) */
 } pn_parameter;
 
 typedef struct pn_network {
-  const char *kind;       /* "mlp" */
+  const char *kind;       /* "mlp", "modified", "resnet", "pirate" */
   size_t width, depth;    /* hidden units and layers; 0 = auto */
   const char *activation; /* "tanh", "sin", ... */
   size_t fourier;         /* random features; 0 = none */
   bool factorised;
   const char *from; /* result file or folder to start from; NULL = none */
   double gain;      /* factor on first-layer weights; NaN = by activation */
-  const char *init; /* "glorot" */
+  const char *init; /* "glorot", "glorot_uniform", "he", "siren" */
+  bool shared;      /* unknowns of the same coordinates share one; of [network] only */
+  bool normalise;   /* inputs are mapped to [-1, 1] */
+  double omega;     /* factor inside activations; NaN = 30 for siren, else 1 */
+  const char *adaptive;   /* trained slopes: "none", "layer", "unit" */
+  double adaptive_factor; /* n of the slope n a */
+  double factor_mean, factor_spread;     /* of factorised weights' s at first */
+  size_t n_scales, n_time_scales;        /* bands of Fourier features; 0 = one of its own kind */
+  const double *scales, *time_scales;    /* deviations of B */
+  double period[PN_MAX_COORDINATES];     /* of each coordinate; 0 = as [domain] says */
+  bool learn_period;
+  size_t n_inputs;
+  pn_expr **inputs; /* expressions in place of the coordinates; at most PN_MAX_COORDINATES */
   pn_place place;
 } pn_network;
 
@@ -79,6 +93,7 @@ typedef struct pn_unknown {
   int parity;                    /* 1 even, -1 odd, 0 neither, about the middle of */
   size_t parity_coordinate;      /* this coordinate; PN_NONE if parity is 0 */
   double scale;                  /* NaN = auto */
+  const char *scale_source;      /* where it comes from if not from the file; NULL */
   pn_network *network;           /* its own network; NULL = shared with others of the same `of` */
   pn_expr *exact;                /* from [exact]; NULL = none */
   double accept;                 /* largest relative L2 error; NaN = none asked */
@@ -231,6 +246,7 @@ typedef struct pn_problem {
   pn_stage *stages;
   pn_numbers numbers;
   uint64_t seed;
+  uint64_t wave_seed; /* of fixed Fourier features: seed, unless weights come from a run with another */
   double seconds; /* 0 = no limit */
   pn_output output;
   size_t n_warnings;

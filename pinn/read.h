@@ -44,9 +44,14 @@ tn_status pn_read_parameters(pn_problem *problem, const pn_toml *table) TN_MUST_
 tn_status pn_read_exact_parameter(pn_problem *problem, const pn_toml *entry,
                                   size_t index) TN_MUST_USE;
 
-/* settings.c: [network] [points] [weights] [[stage]] [precision] [output] [run] [accept] [exact] */
+/* read_network.c: [network], and the table of an unknown, which changes what `network` holds. pn_read_inputs resolves
+ * the expressions of all networks; definitions must be. */
+pn_network pn_network_default(void);
 tn_status pn_read_network(pn_problem *problem, const pn_toml *table,
                           pn_network *network) TN_MUST_USE;
+tn_status pn_read_inputs(pn_problem *problem) TN_MUST_USE;
+
+/* settings.c: [points] [weights] [[stage]] [precision] [output] [run] [accept] [exact] */
 tn_status pn_read_settings(pn_problem *problem, const pn_toml *root) TN_MUST_USE;
 tn_status pn_read_exact(pn_problem *problem, const pn_toml *root) TN_MUST_USE;
 

@@ -1,4 +1,4 @@
-/* settings.c: the tables that say how to solve: network, points, weights, stages, output, run, and
+/* settings.c: the tables that say how to solve: points, weights, stages, output, run, and
  * what counts as solved. Ranges of numbers are checked here; names of kinds have been checked as
  * choices.
  */
@@ -14,7 +14,7 @@
 static const char *const automatic = "auto";
 
 /* Far beyond what can be trained; they turn slips of the pen into errors. */
-static const double most_width = 65536, most_depth = 1000, most_points = 2147483648.0,
+static const double most_points = 2147483648.0,
                     most_steps = 9007199254740992.0, most_grid_points = 1e8;
 static const size_t most_grid = 100000000;
 
@@ -63,23 +63,6 @@ static tn_status read_amount(pn_problem *p, const pn_toml *table, const char *ke
     return TN_OK;
   return pn_fail_at(TN_EINPUT, node->place, 1, "`%s` is %zu; expected \"%s\" or 1 to %.0f", key,
                     *out, word, most);
-}
-
-tn_status pn_read_network(pn_problem *problem, const pn_toml *table, pn_network *n) {
-  if (table)
-    n->place = table->key_place;
-  n->kind = pn_read_text(pn_toml_find(table, "kind"), n->kind);
-  n->activation = pn_read_text(pn_toml_find(table, "activation"), n->activation);
-  n->factorised = pn_read_flag(pn_toml_find(table, "factorised"), n->factorised);
-  n->from = pn_read_text(pn_toml_find(table, "from"), n->from);
-  n->init = pn_read_text(pn_toml_find(table, "init"), n->init);
-  TN_TRY(read_amount(problem, table, "width", automatic, most_width, &n->width));
-  TN_TRY(read_amount(problem, table, "depth", automatic, most_depth, &n->depth));
-  TN_TRY(read_count(problem, table, "fourier", NULL, n->fourier, &n->fourier));
-  if ((double)n->fourier > most_width)
-    return pn_fail_at(TN_EINPUT, pn_toml_find(table, "fourier")->place, 1,
-                      "`fourier` is %zu; expected 0 to %.0f", n->fourier, most_width);
-  return read_positive(problem, table, "gain", automatic, n->gain, &n->gain);
 }
 
 static tn_status read_points(pn_problem *p, const pn_toml *table) {
@@ -269,6 +252,7 @@ tn_status pn_read_settings(pn_problem *problem, const pn_toml *root) {
   TN_TRY(read_output(problem, pn_toml_find(root, "output")));
   TN_TRY(read_count(problem, run, "seed", NULL, 0, &seed));
   problem->seed = seed;
+  problem->wave_seed = seed;
   return read_not_negative(problem, run, "seconds", NULL, 0, &problem->seconds);
 }
 

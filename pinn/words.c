@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pinn/banner.h"
+#include "pinn/net_layers.h"
 #include "tensor/factor.h"
 
 const char *pn_brief(double x, char text[24]) {
@@ -148,13 +149,6 @@ tn_status pn_zero_form(pn_problem *problem, const pn_relation *relation, pn_expr
 
 /* ---- Networks and channels ------------------------------------------------------------------- */
 
-static size_t net_features(const pn_net *net) {
-  size_t n = 0;
-  for (size_t j = 0; j < net->n_in; ++j)
-    n += net->input[j].periodic ? 2 : 1;
-  return net->options.fourier > 0 ? 2 * net->options.fourier : n;
-}
-
 /* In the order of the file; the network keeps its own. */
 static void put_outputs(pn_text *text, const pn_model *model, const pn_net *net) {
   bool first = true;
@@ -178,7 +172,7 @@ void pn_put_network(pn_text *text, const pn_model *model, const pn_net *net) {
     pn_put(text, ")");
   for (size_t j = 0; j < net->n_in; ++j)
     pn_putf(text, "%s%s", j > 0 ? ", " : "(", model->problem->coordinates[net->of[j]].name);
-  pn_putf(text, ")   %s %zu-%zux%zu-%zu, %s, %s weights", net->class_->name, net_features(net),
+  pn_putf(text, ")   %s %zu-%zux%zu-%zu, %s, %s weights", net->class_->name, pn_net_feature_count(net),
           net->options.width, net->options.depth, net->n_out, net->options.activation,
           pn_grouped(n, weights));
 }
