@@ -57,7 +57,7 @@ static tn_status expand_function(pn_naming *s, pn_expr *e, const pn_definition *
 
 /* The coordinate that argument i of a field call sets, and its value. */
 static tn_status call_argument(pn_naming *s, pn_expr *e, size_t i, bool keywords, const size_t *of,
-                               size_t n_of, size_t *axis, pn_expr **value) {
+                               size_t n_of, size_t owner, size_t *axis, pn_expr **value) {
   pn_expr *arg = e->args[i];
   if ((arg->kind == PN_KEYWORD) != keywords)
     return pn_expr_fail(TN_EINPUT, arg, "arguments are either all x = value or all values");
@@ -66,11 +66,18 @@ static tn_status call_argument(pn_naming *s, pn_expr *e, size_t i, bool keywords
     *value = arg;
     return TN_OK;
   }
+  *axis = owner == PN_NONE ? PN_NONE : pn_argument_find(s->problem, owner, arg->name);
+  if (*axis != PN_NONE) {
+    *value = arg->args[0];
+    return TN_OK;
+  }
   if (pn_lookup(s->problem, arg->name, axis) != PN_IS_COORDINATE)
     return pn_no_coordinate(s->problem, arg, arg->name, NULL, arg->name);
   bool known = of == NULL;
   for (size_t k = 0; k < n_of && of; ++k)
     known |= of[k] == *axis;
+  if (owner != PN_NONE)
+    known |= pn_unknown_has(&s->problem->unknowns[owner], *axis);
   if (!known)
     return pn_expr_fail(TN_EINPUT, arg, "`%s` does not depend on %s", e->name, arg->name);
   *value = arg->args[0];
@@ -82,7 +89,7 @@ static tn_status call_argument(pn_naming *s, pn_expr *e, size_t i, bool keywords
 static tn_status check_inside(const pn_naming *s, const pn_expr *value, size_t axis) {
   const pn_coordinate *c = &s->problem->coordinates[axis];
   double x = 0, slack = 1e-9 * (c->hi - c->lo);
-  if (c->periodic || !(c->lo < c->hi) || !pn_is_constant(value))
+  if (c->unknown != PN_NONE || c->periodic || !(c->lo < c->hi) || !pn_is_constant(value))
     return TN_OK;
   TN_TRY(pn_evaluate(s->problem, value, NULL, &x));
   if (x >= c->lo - slack && x <= c->hi + slack)
@@ -92,7 +99,8 @@ static tn_status check_inside(const pn_naming *s, const pn_expr *value, size_t a
 }
 
 /* u(x=1), u(1, t), u_x(x=1): `inside` is the field or its derivative. */
-static tn_status make_at(pn_naming *s, pn_expr *e, pn_expr *inside, const size_t *of, size_t n_of) {
+static tn_status make_at(pn_naming *s, pn_expr *e, pn_expr *inside, const size_t *of, size_t n_of,
+                         size_t owner) {
   bool keywords = e->args[0]->kind == PN_KEYWORD;
   bool is_net = inside->kind == PN_NET || (inside->n > 0 && inside->args[0]->kind == PN_NET);
   if (!keywords && !of)
@@ -107,7 +115,7 @@ static tn_status make_at(pn_naming *s, pn_expr *e, pn_expr *inside, const size_t
   TN_TRY(PN_TAKE(s->problem->arena, e->n, &axes));
   args[0] = inside;
   for (size_t i = 0; i < e->n; ++i) {
-    TN_TRY(call_argument(s, e, i, keywords, of, n_of, &axes[n], &args[n + 1]));
+    TN_TRY(call_argument(s, e, i, keywords, of, n_of, owner, &axes[n], &args[n + 1]));
     for (size_t k = 0; k < n; ++k)
       if (axes[k] == axes[n])
         return pn_expr_fail(TN_EINPUT, e->args[i], "`%s` is given twice", e->args[i]->name);
@@ -117,8 +125,10 @@ static tn_status make_at(pn_naming *s, pn_expr *e, pn_expr *inside, const size_t
       return pn_expr_fail(TN_EINPUT, value, "a scalar is asked for here");
     if (is_net || pn_expr_unknowns(s->problem, inside))
       TN_TRY(check_inside(s, value, axes[n]));
-    if (value->kind == PN_COORDINATE && value->index == axes[n])
-      continue; /* t = t */
+    size_t itself = s->problem->coordinates[axes[n]].unknown;
+    if ((value->kind == PN_COORDINATE && value->index == axes[n]) ||
+        (value->kind == PN_UNKNOWN && value->index == itself))
+      continue; /* t = t, b(u) */
     if (value->height >= e->height)
       e->height = value->height + 1;
     ++n;
@@ -177,13 +187,13 @@ static tn_status resolve_field_call(pn_naming *s, pn_expr *e, bool *done) {
   }
   const size_t *of = NULL;
   if (sort == PN_IS_UNKNOWN) {
-    of = p->unknowns[index].of;
-    n_of = p->unknowns[index].n_of;
+    of = p->unknowns[index].argument;
+    n_of = p->unknowns[index].n_arguments;
   } else if (sort == PN_IS_TABLE) {
     of = p->tables[index].of;
     n_of = p->tables[index].n_of;
   }
-  return make_at(s, e, inside, of, n_of);
+  return make_at(s, e, inside, of, n_of, sort == PN_IS_UNKNOWN ? index : PN_NONE);
 }
 
 /* ---- Operators and functions ---------------------------------------------------------------- */

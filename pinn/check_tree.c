@@ -57,6 +57,10 @@ typedef struct search {
 static void meet(search *s, const int *along) {
   const pn_unknown *u = &s->problem->unknowns[s->unknown];
   int total = 0;
+  if (pn_takes_unknowns(s->problem, u)) { /* no condition on a coordinate settles b(u) */
+    *s->free_value = true;
+    return;
+  }
   for (size_t j = 0; j < u->n_of; ++j) {
     size_t x = u->of[j];
     total += along[x];

@@ -193,7 +193,7 @@ static tn_status evaluate_node(evaluation *v, const pn_expr *e, double *out) {
     return TN_OK;
   }
   case PN_COORDINATE:
-    if (!v->point)
+    if (!v->point || e->index >= v->problem->n_coordinates)
       return pn_expr_fail(TN_EINPUT, e, "`%s` has no value here", e->name);
     *out = v->point[e->index];
     return TN_OK;

@@ -173,6 +173,8 @@ static tn_status read_piece(pn_model *m, const pn_term *term, const pn_relation 
   const pn_unknown *u = &p->unknowns[unknown];
   if (piece->n_fixed != 1 || piece->filter)
     return refuse(term, u->name, "it holds on a part of a face");
+  if (pn_takes_unknowns(p, u))
+    return refuse(term, u->name, "the unknown is a function of another one");
   size_t c = piece->fixed[0];
   uint32_t known = 0;
   for (size_t j = 0; j < u->n_of; ++j)

@@ -294,8 +294,14 @@ static tn_status lower_mean(pn_frame *f, const pn_expr *e, tn_value *out) {
 
 /* ---- Names -------------------------------------------------------------------------------------- */
 
+tn_status pn_frame_coordinate(pn_frame *f, size_t index, tn_value *out) {
+  *out = f->coordinate[index];
+  size_t unknown = problem_of(f)->coordinates[index].unknown;
+  return out->graph || unknown == PN_NONE ? TN_OK : pn_frame_unknown(f, unknown, out);
+}
+
 static tn_status lower_coordinate(pn_frame *f, const pn_expr *e, tn_value *out) {
-  *out = f->coordinate[e->index];
+  TN_TRY(pn_frame_coordinate(f, e->index, out));
   if (out->graph)
     return TN_OK;
   return pn_expr_fail(TN_EINPUT, e, "`%s` has no value here",
@@ -362,7 +368,7 @@ static tn_status lower_at(pn_frame *f, const pn_expr *e, tn_value *out) {
 }
 
 /* Gives every axis a leaf of its own in `inner`; from[] and to[] say what stands for what. */
-static tn_status open_axes(const pn_frame *f, size_t n, const size_t *axes, pn_frame *inner,
+static tn_status open_axes(pn_frame *f, size_t n, const size_t *axes, pn_frame *inner,
                            size_t *n_from, tn_value *from, tn_value *to) {
   const pn_problem *p = problem_of(f);
   *n_from = 0;
@@ -370,7 +376,8 @@ static tn_status open_axes(const pn_frame *f, size_t n, const size_t *axes, pn_f
     size_t axis = axes[i];
     if (inner->variable >> axis & 1u)
       continue;
-    tn_value old = f->coordinate[axis];
+    tn_value old = {0};
+    TN_TRY(pn_frame_coordinate(f, axis, &old));
     if (!old.graph)
       return TN_FAIL(TN_EINPUT, "a derivative along `%s`, which has no value here",
                      p->coordinates[axis].name);
@@ -447,7 +454,7 @@ static tn_status lower_derivative(pn_frame *f, const pn_expr *e, tn_value *out) 
   uint32_t axes = 0;
   for (size_t i = 0; i < e->n_axes; ++i)
     axes |= UINT32_C(1) << e->axes[i];
-  if (axes & ~pn_expr_depends(p, e->args[0])) { /* along something that it does not depend on */
+  if (axes & ~pn_expr_depends(p, e->args[0]) & ((UINT32_C(1) << p->n_coordinates) - 1)) { /* along something that it does not depend on */
     *out = pn_frame_number(f, 0);
     return TN_OK;
   }

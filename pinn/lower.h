@@ -31,6 +31,8 @@ pn_frame pn_frame_copy(const pn_frame *frame);
 void pn_frame_done(pn_frame *frame);
 /* From here on coordinate `axis` has this value. Before anything is lowered in the frame. */
 void pn_frame_set(pn_frame *frame, size_t axis, tn_value value);
+/* The value of a coordinate, or of an argument that is an unknown; no graph: it has none here. */
+tn_status pn_frame_coordinate(pn_frame *frame, size_t index, tn_value *out) TN_MUST_USE;
 tn_value pn_frame_number(const pn_frame *frame, double value);
 
 tn_status pn_frame_lower(pn_frame *frame, const pn_expr *e, tn_value *out) TN_MUST_USE;

@@ -20,11 +20,11 @@ tn_status pn_frame_net(pn_frame *f, tn_value *out) {
   const pn_net *net = &m->nets[m->unknown_net[f->net]];
   tn_value args[PN_MAX_COORDINATES];
   uint8_t order[PN_MAX_COORDINATES] = {0};
-  for (size_t j = 0; j < u->n_of; ++j) {
-    args[j] = f->coordinate[u->of[j]];
+  for (size_t j = 0; j < u->n_arguments; ++j) {
+    TN_TRY(pn_frame_coordinate(f, u->argument[j], &args[j]));
     if (!args[j].graph)
       return TN_FAIL(TN_EINPUT, "`%s` needs a value of `%s`, which has none here", u->name,
-                     p->coordinates[u->of[j]].name);
+                     p->coordinates[u->argument[j]].name);
   }
   *out = ag_call(net->field, m->unknown_output[f->net], args, order);
   return TN_OK;

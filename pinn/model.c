@@ -56,9 +56,9 @@ static void sort_unknowns(const pn_problem *p, size_t *order) {
 }
 
 static bool fits(const pn_problem *p, const pn_net *net, const pn_unknown *u) {
-  if (!p->network.shared || u->network || p->unknowns[net->unknown[0]].network || net->n_in != u->n_of)
+  if (!p->network.shared || u->network || p->unknowns[net->unknown[0]].network || net->n_in != u->n_arguments)
     return false;
-  return memcmp(net->of, u->of, u->n_of * sizeof *u->of) == 0;
+  return memcmp(net->of, u->argument, u->n_arguments * sizeof *u->argument) == 0;
 }
 
 static tn_status place_unknown(pn_model *m, size_t index) {
@@ -70,8 +70,8 @@ static tn_status place_unknown(pn_model *m, size_t index) {
   pn_net *net = &m->nets[i];
   if (i == m->n_nets) {
     ++m->n_nets;
-    net->n_in = u->n_of;
-    memcpy(net->of, u->of, u->n_of * sizeof *u->of);
+    net->n_in = u->n_arguments;
+    memcpy(net->of, u->argument, u->n_arguments * sizeof *u->argument);
     net->options = u->network ? *u->network : p->network;
     snprintf(net->name, sizeof net->name, "net%zu", m->n_nets);
   }
@@ -96,6 +96,9 @@ static tn_status build_net(pn_model *m, pn_net *net) {
   for (size_t j = 0; j < net->n_in; ++j) {
     TN_TRY(ag_field_label(net->field, j, m->problem->coordinates[net->of[j]].name));
     args[j] = ag_field_argument(net->field, j);
+    size_t unknown = m->problem->coordinates[net->of[j]].unknown;
+    if (unknown != PN_NONE) /* in units of its scale, which is known later */
+      args[j] = tn_div(args[j], m->unknown_scale_leaf[unknown]);
   }
   net->first_block = m->n_blocks;
   TN_TRY(net->class_->build(m, net, args, outputs));

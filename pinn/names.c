@@ -107,6 +107,17 @@ static bool is_field(pn_sort sort) {
 
 /* ---- Readings ------------------------------------------------------------------------------- */
 
+/* Is the field an unknown that has this argument, as b(u) has u? */
+static bool is_argument(const pn_problem *p, const pn_reading *now, size_t argument) {
+  if (now->sort != PN_IS_UNKNOWN)
+    return false;
+  const pn_unknown *u = &p->unknowns[now->index];
+  for (size_t i = 0; i < u->n_arguments; ++i)
+    if (u->argument[i] == argument)
+      return true;
+  return false;
+}
+
 /* Goes through all ways to cut text into coordinates; an underscore may stand between two. */
 static void cut(const pn_problem *p, const char *text, pn_reading *now, size_t *n,
                 pn_reading out[PN_MAX_READINGS]) {
@@ -118,11 +129,13 @@ static void cut(const pn_problem *p, const char *text, pn_reading *now, size_t *
   }
   if (*n >= PN_MAX_READINGS || now->n_axes == PN_MOST_ORDER)
     return;
-  size_t here = 0;
+  size_t here = 0, all = p->n_coordinates + p->n_arguments;
   const char *counted = counted_name(p, &here);
-  for (size_t k = 0; k < p->n_coordinates + (counted != NULL); ++k) {
-    size_t i = k < p->n_coordinates ? k : here;
-    const char *name = k < p->n_coordinates ? p->coordinates[k].name : counted;
+  for (size_t k = 0; k < all + (counted != NULL); ++k) {
+    size_t i = k < all ? k : here;
+    const char *name = k < all ? p->coordinates[k].name : counted;
+    if (i >= p->n_coordinates && !is_argument(p, now, i))
+      continue;
     size_t length = strlen(name);
     if (strncmp(text, name, length) != 0)
       continue;

@@ -72,6 +72,7 @@ typedef struct pn_naming {
   size_t depth;            /* of the walk, so that it cannot exhaust the stack */
   size_t branch;           /* inside branches of where: one that is not taken may have no value */
   const struct pn_variable *variable; /* of the integrals around it, the innermost first */
+  size_t arguments_of; /* 1 + the unknown among whose arguments a name may be; 0: none */
   size_t integrals;                   /* around it, those around a function's call included */
   uint32_t over; /* bit i: the function's text integrates over coordinate i here */
 } pn_naming;
@@ -88,6 +89,14 @@ tn_status pn_set_components(const pn_problem *problem, pn_expr *e) TN_MUST_USE;
 const pn_counted *pn_counted_find(const pn_problem *problem, const char *name);
 /* sum(e, x), prod(e, x): written out over the coordinates of x. */
 tn_status pn_resolve_counted(pn_naming *scope, pn_expr *e, pn_kind join) TN_MUST_USE;
+
+/* argument.c: the argument of unknown u that is the unknown of that name; PN_NONE. */
+size_t pn_argument_find(const pn_problem *problem, size_t unknown, const char *name);
+/* The coordinates on which the value of unknown u depends where the coordinates and arguments of `fixed`
+ * are given (bits). */
+uint32_t pn_unknown_depends(const pn_problem *problem, size_t unknown, uint32_t fixed);
+/* It, and the unknowns that it depends on. */
+uint64_t pn_unknown_bits(const pn_problem *problem, size_t unknown);
 
 size_t pn_space_axes(const pn_problem *problem, size_t axes[PN_MAX_COORDINATES]);
 bool pn_unknown_has(const pn_unknown *unknown, size_t coordinate);

@@ -46,6 +46,7 @@ static tn_status declare_coordinate(pn_problem *p, const pn_toml *entry, const c
   const char *spacing = pn_read_text(pn_toml_find(entry, "spacing"), "linear");
   pn_coordinate *c = &p->coordinates[p->n_coordinates];
   *c = (pn_coordinate){.name = name,
+                       .unknown = PN_NONE,
                        .key = entry->key,
                        .place = entry->key_place,
                        .role = strcmp(role, "time") == 0        ? PN_TIME
@@ -262,6 +263,9 @@ static tn_status read_parity(pn_problem *p, const pn_toml *entry, pn_unknown *u)
                       u->name);
   size_t n = 0, of[PN_MAX_COORDINATES];
   TN_TRY(pn_read_coordinates(p, node, u->name, &n, of));
+  if (pn_takes_unknowns(p, u))
+    return pn_fail_at(TN_EINPUT, node->place, strlen(node->string) + 2,
+                      "`%s` depends on an unknown: this version of pinn has no symmetry of such", u->name);
   if (n != 1 || !pn_unknown_has(u, of[0]))
     return pn_fail_at(TN_EINPUT, node->place, strlen(node->string) + 2,
                       "`%s` names one coordinate that `%s` depends on", node->key, u->name);
@@ -276,9 +280,9 @@ static tn_status read_unknowns(pn_problem *p, const pn_toml *root) {
   TN_TRY(pn_read_network(p, pn_toml_find(root, "network"), &p->network));
   for (size_t i = 0; i < p->n_unknowns; ++i) {
     pn_unknown *u = &p->unknowns[i];
-    const pn_toml *entry = table->items[i], *of = pn_toml_find(entry, "of");
+    const pn_toml *entry = table->items[i];
     const pn_toml *network = pn_toml_find(entry, "network"), *scale = pn_toml_find(entry, "scale");
-    TN_TRY(pn_read_coordinates(p, of, u->name, &u->n_of, u->of));
+    TN_TRY(pn_read_arguments(p, table, i));
     if (u->n_of == 0)
       return pn_fail_at(TN_EINPUT, u->place, strlen(u->name),
                         "unknown `%s` depends on nothing: write of = \"%s\"", u->name,
@@ -335,7 +339,8 @@ static tn_status read_ansatz(pn_problem *p, const pn_toml *table) {
                        .what = "an ansatz",
                        .coordinates = true,
                        .parameters = true,
-                       .net = true};
+                       .net = true,
+                       .arguments_of = i + 1};
     TN_TRY(pn_resolve(&scope, tree));
     if (tree->components != 1)
       return pn_expr_fail(TN_EINPUT, tree, "an ansatz is a scalar");

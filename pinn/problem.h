@@ -32,6 +32,7 @@ typedef struct pn_coordinate {
   bool log_spacing;
   bool has_net_range;    /* networks scale by this range and not by [lo, hi]: their weights come from */
   double net_lo, net_hi; /* a run on another box (warm.c) */
+  size_t unknown;  /* an argument that is an unknown (behind the n_coordinates); PN_NONE: a coordinate */
   const char *key; /* of its entry in [domain]: its name, or x of x3 */
   pn_place place;  /* of that key */
 } pn_coordinate;
@@ -88,7 +89,9 @@ typedef struct pn_network {
 typedef struct pn_unknown {
   const char *name;
   size_t n_of;
-  size_t of[PN_MAX_COORDINATES]; /* coordinate indices, in the order of `of` */
+  size_t of[PN_MAX_COORDINATES]; /* coordinate indices, in the order of `of`; of b(u) those of u */
+  size_t n_arguments;            /* of its network: */
+  size_t argument[PN_MAX_COORDINATES]; /* `of`, but with the argument u of b(u), from n_coordinates on */
   pn_expr *ansatz;               /* with PN_NET; NULL = the network itself */
   int parity;                    /* 1 even, -1 odd, 0 neither, about the middle of */
   size_t parity_coordinate;      /* this coordinate; PN_NONE if parity is 0 */
@@ -229,6 +232,7 @@ typedef struct pn_problem {
   size_t n_parameters;
   pn_parameter *parameters;
   const char **coordinate_names; /* for pn_expr_print */
+  size_t n_arguments; /* coordinates[n_coordinates ..]: unknowns that unknowns depend on */
   pn_metric metric;
   size_t n_counted;
   pn_counted *counted;
@@ -272,6 +276,8 @@ pn_stage pn_stage_default(void);
 tn_status pn_problem_expression(pn_problem *problem, const char *origin, const char *text,
                                 pn_expr **out) TN_MUST_USE;
 
+/* Does an unknown depend on unknowns, as b(u)? */
+bool pn_takes_unknowns(const pn_problem *problem, const pn_unknown *unknown);
 /* Which coordinates matter to an expression (bit i), unknowns and definitions included. */
 uint32_t pn_expr_depends(const pn_problem *problem, const pn_expr *expr);
 /* Which unknowns occur in it (bit i: unknown i; the first 64). */

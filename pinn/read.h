@@ -28,6 +28,9 @@ tn_status pn_read_words(pn_problem *problem, const pn_toml *node, size_t *n,
 tn_status pn_read_coordinates(pn_problem *problem, const pn_toml *node, const char *what, size_t *n,
                               size_t of[PN_MAX_COORDINATES]) TN_MUST_USE;
 
+/* argument.c: `of` of unknown `index`: coordinates, and unknowns that depend on coordinates. */
+tn_status pn_read_arguments(pn_problem *problem, const pn_toml *unknowns, size_t index) TN_MUST_USE;
+
 /* counted.c: x = { count = n }: declares x1, ..., xn by `declare`. */
 tn_status pn_declare_counted(pn_problem *problem, const pn_toml *entry, const pn_toml *count,
                              tn_status (*declare)(pn_problem *, const pn_toml *,

@@ -165,6 +165,11 @@ static tn_status resolve_reference(pn_naming *s, pn_expr *e, pn_sort sort, size_
     e->number = s->problem->constants[index].value;
     return TN_OK;
   case PN_IS_UNKNOWN:
+    if (s->arguments_of && pn_argument_find(s->problem, s->arguments_of - 1, e->name) != PN_NONE) {
+      e->index = pn_argument_find(s->problem, s->arguments_of - 1, e->name);
+      e->kind = PN_COORDINATE;
+      return TN_OK;
+    }
     if (!s->unknowns)
       return pn_not_here(s, e, "an unknown");
     e->kind = PN_UNKNOWN;
@@ -236,7 +241,7 @@ static tn_status note_zero(pn_naming *s, const pn_expr *e, const pn_expr *field,
     return TN_OK;
   const pn_unknown *u = &s->problem->unknowns[field->index];
   for (size_t i = 0; i < n; ++i)
-    if (!pn_unknown_has(u, axes[i]))
+    if (axes[i] < s->problem->n_coordinates && !pn_unknown_has(u, axes[i]))
       return pn_warn(s->problem, pn_expr_place(e), e->length,
                      "%s does not depend on %s: this derivative is 0", u->name,
                      s->problem->coordinates[axes[i]].name);

@@ -297,8 +297,11 @@ static tn_status read_solutions(pn_problem *p, const pn_toml *table) {
     pn_unknown *u = &p->unknowns[index];
     TN_TRY(pn_read_tree(p, value, &u->exact));
     u->exact_place = entry->key_place;
-    pn_naming scope = {
-        .problem = p, .what = "an exact solution", .coordinates = true, .parameters = true};
+    pn_naming scope = {.problem = p,
+                       .what = "an exact solution",
+                       .coordinates = true,
+                       .parameters = true,
+                       .arguments_of = index + 1};
     TN_TRY(pn_resolve(&scope, u->exact));
     if (u->exact->components != 1)
       return pn_expr_fail(TN_EINPUT, u->exact, "the exact solution of `%s` is a vector", u->name);

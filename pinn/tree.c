@@ -4,7 +4,7 @@
  * made. Dependence is a set of bits, one for a coordinate or an unknown; definitions carry theirs,
  * so that a tree is walked once however often its definitions refer to each other.
  */
-#include "pinn/problem.h"
+#include "pinn/names.h"
 
 #include <string.h>
 
@@ -85,9 +85,11 @@ uint32_t pn_expr_depends(const pn_problem *problem, const pn_expr *expr) {
   size_t first = 0;
   switch (expr->kind) {
   case PN_COORDINATE:
+    if (problem->coordinates[expr->index].unknown != PN_NONE)
+      return pn_unknown_depends(problem, problem->coordinates[expr->index].unknown, 0);
     return UINT32_C(1) << expr->index;
   case PN_UNKNOWN:
-    return bits_of(problem->unknowns[expr->index].of, problem->unknowns[expr->index].n_of);
+    return pn_unknown_depends(problem, expr->index, 0);
   case PN_TABLE:
     return bits_of(problem->tables[expr->index].of, problem->tables[expr->index].n_of);
   case PN_DEFINITION:
@@ -97,10 +99,16 @@ uint32_t pn_expr_depends(const pn_problem *problem, const pn_expr *expr) {
   case PN_BOUNDARY:
   case PN_NET:
     return (UINT32_C(1) << problem->n_coordinates) - 1;
-  case PN_AT:
-    bits = pn_expr_depends(problem, expr->args[0]) & ~bits_of(expr->axes, expr->n_axes);
+  case PN_AT: {
+    const pn_expr *field = expr->args[0];
+    if (field->kind == PN_DERIVATIVE)
+      field = field->args[0];
+    uint32_t fixed = bits_of(expr->axes, expr->n_axes);
+    bits = field->kind == PN_UNKNOWN ? pn_unknown_depends(problem, field->index, fixed)
+                                     : pn_expr_depends(problem, expr->args[0]) & ~fixed;
     first = 1;
     break;
+  }
   case PN_INTEGRAL_OF:
     bits = pn_expr_depends(problem, expr->args[0]) & ~bits_of(expr->axes, expr->n_axes);
     first = 1;
@@ -126,7 +134,9 @@ uint64_t pn_expr_parameters(const pn_problem *problem, const pn_expr *expr) {
 
 uint64_t pn_expr_unknowns(const pn_problem *problem, const pn_expr *expr) {
   if (expr->kind == PN_UNKNOWN)
-    return expr->index < 64 ? UINT64_C(1) << expr->index : 0;
+    return pn_unknown_bits(problem, expr->index);
+  if (expr->kind == PN_COORDINATE && problem->coordinates[expr->index].unknown != PN_NONE)
+    return pn_unknown_bits(problem, problem->coordinates[expr->index].unknown);
   if (expr->kind == PN_DEFINITION)
     return problem->definitions[expr->index].unknowns;
   uint64_t bits = 0;
