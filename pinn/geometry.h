@@ -35,8 +35,9 @@ tn_status pn_stl_read(const char *path, size_t *n, double **vertices) TN_MUST_US
 typedef tn_status (*pn_inside)(const void *context, const double *x, bool *inside);
 tn_status pn_body_implicit(pn_arena *arena, size_t d, const double *from, const double *to, pn_inside holds,
                            const void *context, size_t tag, pn_body **out) TN_MUST_USE;
-/* A cloud of points: its interior points are points[d n] themselves, drawn without replacement; boundary[d m] with normals[d m] (m may be 0)
- * are those of its one face. inside: nearer to an inner point than to the far side of the nearest boundary point. */
+/* A cloud of points: its interior points are points[d n] themselves, drawn evenly (Sobol points, while no more than there are
+ * in the cloud, give none more than twice); boundary[d m] with normals[d m] (m may be 0)
+ * are those of its one face. inside: on the inner side of the nearest boundary point; m = 0: near an inner point. */
 tn_status pn_body_cloud(pn_arena *arena, size_t d, size_t n, const double *points, size_t m, const double *boundary,
                         const double *normals, size_t tag, pn_body **out) TN_MUST_USE;
 

@@ -475,13 +475,13 @@ static bool closed_form(const pn_choice *c, double *measure) {
   double u[PN_BODY_DIMENSIONS], x[PN_BODY_DIMENSIONS], normal[PN_BODY_DIMENSIONS], keep = 0;
   *measure = 0;
   for (size_t i = 0; i < PN_BODY_DIMENSIONS; ++i)
-    u[i] = 0.375;
+    u[i] = 0.3178 + 0.0217 * (double)i; /* on no line of symmetry */
   for (size_t k = 0; k < c->n; ++k) {
     const pn_leaf *leaf = whole->leaves[whole->owner[c->face[k]]];
     if (leaf->solid->vague || (whole->node != PN_LEAF && !is_uncut(whole, c->face[k])))
       return false;
     pn_choice_place(c, k, u, x, normal, &keep);
-    *measure += keep > 0 ? whole->faces[c->face[k]].measure : 0;
+    *measure += keep > 0 || whole->node == PN_LEAF ? whole->faces[c->face[k]].measure : 0;
   }
   return true;
 }
