@@ -120,6 +120,18 @@ static void check_normals(const pn_body *b, size_t tag, size_t n) {
       near(again[k], normal[i * d + k], 1e-6);
     assert_true(pn_body_inside(b, in));
     assert_false(pn_body_inside(b, out));
+    double slope[4], length = 0; /* the distance knows nothing of normals */
+    for (size_t k = 0; k < d; ++k) {
+      double high[4], low[4];
+      memcpy(high, x + i * d, d * sizeof *high);
+      memcpy(low, x + i * d, d * sizeof *low);
+      high[k] += 1e-7;
+      low[k] -= 1e-7;
+      slope[k] = (pn_body_distance(b, high) - pn_body_distance(b, low)) / 2e-7;
+      length += slope[k] * slope[k];
+    }
+    for (size_t k = 0; k < d; ++k)
+      near(slope[k] / sqrt(length), normal[i * d + k], 1e-5);
   }
 }
 

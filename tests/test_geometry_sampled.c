@@ -281,8 +281,8 @@ static void distances_are_those_of_the_nearest_surface_point(void **state) {
 }
 
 static void points_are_uniform_over_faces(void **state) {
-  /* A scaled torus, whose areas do not grow evenly, against a fine quadrature of its own area by octants: symmetric, so an
-   * eighth each; and a triangle's edges against their lengths. */
+  /* A scaled torus by octants: symmetric, so an eighth each. An ellipse, whose lengths do not grow evenly, against the
+   * share of its perimeter. A triangle's edges against their lengths. */
   pn_body *b = NULL;
   const pn_face *faces = NULL;
   size_t all[] = {0, 1, 2}, count[8] = {0}, kept = 0, edge[3] = {0};
@@ -293,6 +293,17 @@ static void points_are_uniform_over_faces(void **state) {
     count[(x[3 * i] > 0) + 2 * (x[3 * i + 1] > 0) + 4 * (x[3 * i + 2] > 0)] += on[i];
   for (size_t i = 0; i < 8; ++i)
     assert_true(fabs((double)count[i] - (double)kept / 8) < 5 * sqrt((double)kept / 8));
+  double arc[2] = {0}, pi = acos(-1.0), tips = 0;
+  for (size_t i = 0; i < 40000; ++i) {
+    double q = 2 * pi * ((double)i + 0.5) / 40000;
+    arc[fabs(3 * cos(q)) > 2.5] += hypot(3 * sin(q), cos(q));
+  }
+  ok(pn_body_ball(*state, 2, (double[]){0, 0}, 1, 0, &b));
+  ok(pn_body_scale(*state, b, (double[]){3, 1}, NULL, &b));
+  kept = place(b, MANY);
+  for (size_t i = 0; i < MANY; ++i)
+    tips += on[i] && fabs(x[2 * i]) > 2.5;
+  assert_true(fabs(tips / (double)kept - arc[1] / (arc[0] + arc[1])) < 5e-3);
   ok(pn_body_polygon(*state, 3, (double[]){0, 0, 4, 0, 0, 3}, 0, &b));
   assert_int_equal(pn_body_faces(b, &faces), 3);
   ok(pn_sobol(2, tn_stream_of(7, "edges"), 0, MANY, u));
