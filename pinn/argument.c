@@ -69,6 +69,8 @@ static tn_status entry_of(pn_problem *p, size_t v, pn_place place, size_t *out) 
                                         .lo = -widths,
                                         .hi = widths,
                                         .unknown = v,
+                                        .lo_unknown = PN_NONE,
+                                        .hi_unknown = PN_NONE,
                                         .place = place};
   p->coordinate_names[all] = p->unknowns[v].name;
   ++p->n_arguments;

@@ -89,7 +89,7 @@ static tn_status call_argument(pn_naming *s, pn_expr *e, size_t i, bool keywords
 static tn_status check_inside(const pn_naming *s, const pn_expr *value, size_t axis) {
   const pn_coordinate *c = &s->problem->coordinates[axis];
   double x = 0, slack = 1e-9 * (c->hi - c->lo);
-  if (c->unknown != PN_NONE || c->periodic || !(c->lo < c->hi) || !pn_is_constant(value))
+  if (c->unknown != PN_NONE || pn_moves(c) || c->periodic || !(c->lo < c->hi) || !pn_is_constant(value))
     return TN_OK;
   TN_TRY(pn_evaluate(s->problem, value, NULL, &x));
   if (x >= c->lo - slack && x <= c->hi + slack)
@@ -237,6 +237,7 @@ static tn_status resolve_mean(pn_naming *s, pn_expr *e) {
     return pn_not_here(s, e, "an average");
   TN_TRY(pn_resolve(s, e->args[0]));
   TN_TRY(pn_resolve_predicate(s, e->args[1]));
+  TN_TRY(pn_check_still(s, e));
   e->kind = PN_MEAN;
   pn_piece piece = {.n_fixed = 0};
   TN_TRY(pn_pieces_in(s->problem, e->args[1], &piece));

@@ -5,6 +5,7 @@
  * Each line names its entry, so the report can be searched.
  */
 #include "pinn/check.h"
+#include "pinn/moving.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -40,6 +41,8 @@ static tn_status read_pair(spot *s, const char *text, size_t n) {
       --end;
     if (!pn_number_of_text(value, (size_t)(end - value), &s->point[x]))
       return TN_FAIL(TN_EINPUT, "--at: `%.*s` is not a number", (int)(end - value), value);
+    if (pn_moves(&p->coordinates[x]))
+      return TN_OK;
     if (!(s->point[x] >= p->coordinates[x].lo && s->point[x] <= p->coordinates[x].hi))
       return TN_FAIL(TN_EINPUT, "--at: %s = %g lies outside the domain, %s in [%g, %g]",
                      p->coordinates[x].name, s->point[x], p->coordinates[x].name,
@@ -137,6 +140,7 @@ static tn_status show_relation(spot *s, const pn_term *t, const pn_relation *r,
     return TN_OK;
   TN_TRY(pn_scope_new(c->model, "at", piece, site.free_, &scope));
   scope.exact = true;
+  TN_TRY(pn_scope_move(&scope, true));
   TN_TRY(pn_check_prepare(c, r, piece, &prepared));
   TN_TRY(pn_lower_terms(&scope, &prepared, PN_CHECK_TERMS, &n, v, exprs, signs));
   TN_TRY(pn_lower_relation(&scope, &prepared, &v[n]));
@@ -178,6 +182,12 @@ static const char *place_words(spot *s, const pn_piece *piece) {
     point[x] = NAN;
   for (size_t i = 0; i < piece->n_fixed; ++i)
     point[piece->fixed[i]] = piece->value[i];
+  for (size_t x = 0; x < s->c->problem->n_coordinates; ++x)
+    if (pn_moves(&s->c->problem->coordinates[x]) && isfinite(point[x])) {
+      for (size_t k = 0; k < s->c->problem->n_coordinates; ++k)
+        point[k] = k == x || isfinite(point[k]) ? point[k] : s->point[k];
+      (void)pn_moving_place(s->c->problem, point);
+    }
   if (pn_arena_format(s->c->problem->arena, &text, ", at %s", pn_check_point(s->c, point)) != TN_OK)
     return "";
   return text;

@@ -67,7 +67,7 @@ static tn_status compare_pieces(pn_checking *c, const pn_relation *r, const pn_p
       point[a->fixed[k]] = a->value[k];
     for (size_t k = 0; k < b->n_fixed; ++k)
       point[b->fixed[k]] = b->value[k];
-    if (!holds(p, a, point) || !holds(p, b, point) || pn_evaluate(p, g, point, &x) != TN_OK ||
+    if (!pn_moving_place(p, point) || !holds(p, a, point) || !holds(p, b, point) || pn_evaluate(p, g, point, &x) != TN_OK ||
         pn_evaluate(p, h, point, &y) != TN_OK || !differ(x, y))
       continue;
     if (out->n++ == 0) {
@@ -184,7 +184,7 @@ static tn_status contradict(pn_checking *c, const pn_term *s, const pn_relation 
                   : NAN;
     for (size_t k = 0; piece && k < piece->n_fixed; ++k)
       at[piece->fixed[k]] = point[piece->fixed[k]] = piece->value[k];
-    if (pn_evaluate(p, g, point, &x) != TN_OK || pn_evaluate(p, h, point, &y) != TN_OK ||
+    if (!pn_moving_place(p, point) || pn_evaluate(p, g, point, &x) != TN_OK || pn_evaluate(p, h, point, &y) != TN_OK ||
         !differ(x, y))
       continue;
     snprintf(numbers[0], sizeof numbers[0], "%.6g", x);

@@ -126,6 +126,7 @@ static tn_status blame_number(pn_checking *c, const pn_failure *f, const char *c
   double point[PN_MAX_COORDINATES];
   const pn_expr *whole = f->relation->whole;
   pn_site_point(c->problem, &c->sites->sites[f->site], where, point);
+  (void)pn_moving_place(c->problem, point);
   return pn_found(c, PN_FOUND_ERROR, f->term->name, pn_expr_place(whole), whole->length,
                   "with the exact solution, `%s` in `%s` has no finite value at %s", culprit,
                   f->term->name, pn_check_point(c, point));
@@ -151,6 +152,7 @@ static tn_status blame(pn_checking *c, const pn_failure *f) {
   char number[64];
   TN_TRY(pn_check_repair(c, f, &words, &node));
   pn_site_point(c->problem, &c->sites->sites[f->site], f->worst, point);
+  (void)pn_moving_place(c->problem, point);
   if (!node || !node->phrase)
     node = whole;
   add_terms(&terms, f);

@@ -8,6 +8,7 @@
  * The likeliest that works is told; several errors in one relation have no single edit, and nothing is said.
  */
 #include "pinn/check_edit.h"
+#include "pinn/moving.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -172,6 +173,8 @@ static tn_status vanishes(repair *s, const pn_expr *e, bool *out) {
   if (!s->all.model)
     status = pn_scope_new(c->model, "all over", NULL, some.free_, &s->all);
   s->all.exact = true;
+  if (status == TN_OK)
+    status = pn_scope_move(&s->all, false);
   if (status == TN_OK)
     status = pn_lower(&s->all, e, &value);
   if (status == TN_OK)
@@ -421,6 +424,7 @@ static tn_status try_place(repair *s, size_t coordinate, int side) {
   snprintf(site.key, sizeof site.key, "elsewhere");
   TN_TRY(pn_scope_new(c->model, site.key, &piece, site.free_, &scope));
   scope.exact = true;
+  TN_TRY(pn_scope_move(&scope, false));
   pn_draw draw = {.kind = PN_DRAW_CHECK, .factor = 1};
   tn_status status = pn_site_draw(c->sites, &site, &draw, PN_REPAIR_POINTS);
   if (status == TN_OK)

@@ -9,6 +9,7 @@
  * good to some 1e-5, which is enough to tell a wrong sign from a right one. Means run over a midpoint grid.
  */
 #include "pinn/check.h"
+#include "pinn/moving.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -37,6 +38,14 @@ static tn_status fill_mean(pn_checking *c) {
   return TN_OK;
 }
 
+/* Is an end an unknown without an exact solution? */
+static bool moves_unknown(const pn_problem *p) {
+  double point[PN_MAX_COORDINATES];
+  for (size_t c = 0; c < p->n_coordinates; ++c)
+    point[c] = p->coordinates[c].lo;
+  return !pn_moving_place(p, point);
+}
+
 /* rms of every exact solution over the box. */
 static tn_status measure(pn_checking *c) {
   const pn_problem *p = c->problem;
@@ -50,7 +59,7 @@ static tn_status measure(pn_checking *c) {
       some.column[k][i] = c->mean.column[k][i * step % c->mean.n];
   TN_TRY(pn_scope_new(c->model, "sizes", NULL, some.free_, &scope));
   scope.exact = true;
-  tn_status status = TN_OK;
+  tn_status status = moves_unknown(p) ? TN_OK : pn_scope_move(&scope, false);
   for (size_t u = 0; u < p->n_unknowns; ++u) {
     c->size[u] = NAN;
     tn_value v = {0};
@@ -139,6 +148,7 @@ tn_status pn_check_scope(pn_checking *c, size_t site, pn_scope **out) {
   TN_TRY(TN_NEW(1, &c->scope[site]));
   TN_TRY(pn_scope_new(c->model, at->key, at->piece, at->free_, c->scope[site]));
   c->scope[site]->exact = true;
+  TN_TRY(pn_scope_move(c->scope[site], false));
   *out = c->scope[site];
   return TN_OK;
 }

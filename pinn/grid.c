@@ -48,8 +48,8 @@ tn_status pn_grid_of_unknown(const pn_problem *problem, size_t unknown, pn_grid 
     return TN_OK;
   for (size_t j = 0; j < u->n_of; ++j) {
     const pn_output *output = &problem->output;
-    lo[j] = problem->coordinates[u->of[j]].lo;
-    hi[j] = problem->coordinates[u->of[j]].hi;
+    lo[j] = problem->coordinates[u->of[j]].shown[0];
+    hi[j] = problem->coordinates[u->of[j]].shown[1];
     extent[j] = output->n_grid == 0   ? standard[u->n_of]
                 : output->n_grid == 1 ? output->grid[0]
                                       : output->grid[u->of[j] < output->n_grid ? u->of[j] : 0];

@@ -179,6 +179,8 @@ static tn_status read_piece(pn_model *m, const pn_term *term, const pn_relation 
   uint32_t known = 0;
   for (size_t j = 0; j < u->n_of; ++j)
     known |= UINT32_C(1) << u->of[j];
+  if (pn_moves(&p->coordinates[c]))
+    return refuse(term, u->name, "the ends of that coordinate move");
   if (piece->side[0] == 0)
     return refuse(term, u->name, "it holds inside the domain");
   if (!(known >> c & 1u))

@@ -150,7 +150,7 @@ static tn_status check_reach(const pn_naming *s, const pn_expr *e, const pn_expr
     const pn_coordinate *c = &p->coordinates[inside->axes[i]];
     double slack = 1e-9 * (c->hi - c->lo);
     bool here = value->kind == PN_DUMMY && value->index == e->index && !e->n_axes;
-    if (!here || c->periodic || !(c->lo < c->hi) || !pn_expr_unknowns(p, inside->args[0]) ||
+    if (!here || c->periodic || pn_moves(c) || !(c->lo < c->hi) || !pn_expr_unknowns(p, inside->args[0]) ||
         (limit[0] >= c->lo - slack && limit[1] <= c->hi + slack))
       continue;
     return pn_expr_fail(TN_EINPUT, e,
@@ -169,7 +169,7 @@ static tn_status check_range(const pn_naming *s, const pn_expr *e, const double 
     return check_reach(s, e, e->args[0], limit);
   const pn_coordinate *c = &p->coordinates[e->axes[0]];
   double slack = 1e-9 * (c->hi - c->lo);
-  if (c->periodic || !(c->lo < c->hi) || !pn_expr_unknowns(p, e->args[0]) ||
+  if (c->periodic || pn_moves(c) || !(c->lo < c->hi) || !pn_expr_unknowns(p, e->args[0]) ||
       (limit[0] >= c->lo - slack && limit[1] <= c->hi + slack))
     return TN_OK;
   return pn_expr_fail(TN_EINPUT, e, "the integral goes from %g to %g, outside the domain, %s in [%g, %g]",
@@ -269,6 +269,19 @@ static tn_status with_limits(pn_naming *s, pn_expr *e) {
   return finish(s, e, variable, is_axis, axis);
 }
 
+tn_status pn_check_still(const pn_naming *s, const pn_expr *e) {
+  uint32_t along = 0;
+  for (size_t i = 0; i < e->n; ++i)
+    along |= pn_expr_depends(s->problem, e->args[i]);
+  for (size_t c = 0; c < s->problem->n_coordinates; ++c)
+    if ((along >> c & 1u) && pn_moves(&s->problem->coordinates[c]))
+      return pn_expr_fail(TN_EINPUT, e,
+                          "the ends of %s move, so there is no average over all of it: write int(e, %s), "
+                          "over what is its range at each time",
+                          s->problem->coordinates[c].name, s->problem->coordinates[c].name);
+  return TN_OK;
+}
+
 /* int(e, A): the lengths of space, and of all that e and A depend on, times the mean of what lies in A. */
 static tn_status over_region(pn_naming *s, pn_expr *e) {
   pn_problem *p = s->problem;
@@ -277,6 +290,7 @@ static tn_status over_region(pn_naming *s, pn_expr *e) {
     return pn_not_here(s, e, "an integral over a region");
   TN_TRY(pn_resolve(s, e->args[0]));
   TN_TRY(pn_resolve_predicate(s, e->args[1]));
+  TN_TRY(pn_check_still(s, e));
   pn_piece piece = {.n_fixed = 0};
   TN_TRY(pn_pieces_in(p, e->args[1], &piece));
   if (e->args[0]->components != 1)

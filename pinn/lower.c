@@ -11,6 +11,7 @@
  * graph, so a definition used twice costs one evaluation; a cache a frame keeps the walk linear as well.
  */
 #include "pinn/lower.h"
+#include "pinn/moving.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,6 +24,9 @@ pn_frame pn_frame_of(pn_scope *scope) {
   for (size_t i = 0; i < PN_MAX_COORDINATES; ++i)
     if (scope->free_[i])
       frame.variable |= UINT32_C(1) << i;
+  for (size_t i = 0; i < PN_MAX_COORDINATES; ++i)
+    if (scope->moved[i].graph)
+      pn_frame_set(&frame, i, scope->moved[i]);
   return frame;
 }
 
@@ -196,17 +200,19 @@ static tn_value always(const pn_frame *f) {
 }
 
 /* On a face of the space coordinates that have faces. */
-static tn_value on_boundary(const pn_frame *f) {
+static tn_status on_boundary(pn_frame *f, tn_value *out) {
   const pn_problem *p = problem_of(f);
-  tn_value mask = tn_not(always(f));
+  tn_value mask = tn_not(always(f)), lo = {0}, hi = {0};
   for (size_t i = 0; i < p->n_coordinates; ++i) {
     const pn_coordinate *c = &p->coordinates[i];
     if (c->role != PN_SPACE || c->periodic || !f->coordinate[i].graph)
       continue;
-    mask = tn_either(mask, tn_either(tn_eq(f->coordinate[i], pn_frame_number(f, c->lo)),
-                                     tn_eq(f->coordinate[i], pn_frame_number(f, c->hi))));
+    TN_TRY(pn_frame_end(f, i, 0, &lo));
+    TN_TRY(pn_frame_end(f, i, 1, &hi));
+    mask = tn_either(mask, tn_either(tn_eq(f->coordinate[i], lo), tn_eq(f->coordinate[i], hi)));
   }
-  return mask;
+  *out = mask;
+  return TN_OK;
 }
 
 static tn_status lower_mask(pn_frame *f, const pn_expr *e, tn_value *out) {
@@ -216,8 +222,7 @@ static tn_status lower_mask(pn_frame *f, const pn_expr *e, tn_value *out) {
     *out = always(f);
     return TN_OK;
   case PN_BOUNDARY:
-    *out = on_boundary(f);
-    return TN_OK;
+    return on_boundary(f, out);
   case PN_NOT:
     TN_TRY(lower_mask(f, e->args[0], &a));
     *out = tn_not(a);

@@ -9,6 +9,7 @@
  * expression from [exact] instead.
  */
 #include "pinn/lower.h"
+#include "pinn/moving.h"
 #include "pinn/names.h"
 
 tn_status pn_frame_net(pn_frame *f, tn_value *out) {
@@ -25,6 +26,7 @@ tn_status pn_frame_net(pn_frame *f, tn_value *out) {
     if (!args[j].graph)
       return TN_FAIL(TN_EINPUT, "`%s` needs a value of `%s`, which has none here", u->name,
                      p->coordinates[u->argument[j]].name);
+    TN_TRY(pn_frame_reference(f, u->argument[j], &args[j]));
   }
   *out = ag_call(net->field, m->unknown_output[f->net], args, order);
   return TN_OK;

@@ -42,6 +42,22 @@ static tn_status grid_points(const pn_problem *problem, pn_group *g) {
   return TN_OK;
 }
 
+/* Where ends move: over what is the exact range at each time, or the expected one. */
+static tn_status place_points(const pn_problem *problem, pn_site *points) {
+  double point[PN_MAX_COORDINATES];
+  for (size_t i = 0; i < points->n; ++i) {
+    pn_site_point(problem, points, i, point);
+    bool known = pn_moving_place(problem, point);
+    for (size_t c = 0; c < problem->n_coordinates; ++c) {
+      const pn_coordinate *x = &problem->coordinates[c];
+      if (points->column[c] && pn_moves(x))
+        points->column[c][i] =
+            known ? point[c] : x->expected[0] + point[c] * (x->expected[1] - x->expected[0]);
+    }
+  }
+  return TN_OK;
+}
+
 static tn_status make_group(pn_metrics *q, const pn_unknown *unknown, pn_group *g) {
   const pn_problem *problem = q->model->problem;
   *g = (pn_group){.n_of = unknown->n_of};
@@ -56,6 +72,7 @@ static tn_status make_group(pn_metrics *q, const pn_unknown *unknown, pn_group *
     TN_TRY(grid_points(problem, g));
   else
     TN_TRY(pn_site_draw(pn_scopes_sites(q->scopes), &g->points, &draw, SCATTER));
+  TN_TRY(place_points(problem, &g->points));
   g->n_blocks = (g->points.n + PN_BLOCK - 1) / PN_BLOCK;
   TN_TRY(pn_scope_new(q->model, "fields", NULL, g->points.free_, &g->scope));
   g->exact = g->scope;

@@ -203,6 +203,7 @@ static void tally_row(const pn_metrics *q, const pn_check_row *row, tally *t) {
   if (row->worst > t->worst || isnan(row->worst)) {
     t->worst = row->worst;
     pn_site_point(q->model->problem, site, row->batched ? row->worst_at : PN_NONE, t->place);
+    (void)pn_moving_place(q->model->problem, t->place);
   }
   t->residual += row->residual;
   t->terms += most * n;

@@ -144,6 +144,8 @@ typedef struct pn_scope {
   tn_axis axis;
   tn_value coordinate[PN_MAX_COORDINATES]; /* graph NULL: this coordinate has no meaning here */
   bool free_[PN_MAX_COORDINATES];          /* an input that the caller binds */
+  tn_value moved[PN_MAX_COORDINATES]; /* what trees see in place of coordinate[i], a reference number there;
+                                         graph NULL: the same */
   bool is_mean; /* this is the scope of a mean */
   bool exact; /* unknowns stand for their exact expressions (check); no network is called */
   const pn_piece *piece; /* the normal for dn; may be NULL */

@@ -72,6 +72,7 @@ typedef struct pn_naming {
   size_t depth;            /* of the walk, so that it cannot exhaust the stack */
   size_t branch;           /* inside branches of where: one that is not taken may have no value */
   const struct pn_variable *variable; /* of the integrals around it, the innermost first */
+  bool ends;           /* a region: x.max, or the unknown that it is, names an end of x that moves */
   size_t arguments_of; /* 1 + the unknown among whose arguments a name may be; 0: none */
   size_t integrals;                   /* around it, those around a function's call included */
   uint32_t over; /* bit i: the function's text integrates over coordinate i here */

@@ -71,6 +71,16 @@ static tn_status fixed_plane(const work *w, const pn_expr *e, size_t *axis, doub
   TN_TRY(pn_evaluate(w->problem, b, NULL, value));
   *axis = a->index;
   const pn_coordinate *c = &w->problem->coordinates[a->index];
+  if (pn_moves(c) && !(b->kind == PN_BOUND && b->index == a->index)) {
+    bool low = c->lo_unknown == PN_NONE && *value == c->end[0];
+    bool high = c->hi_unknown == PN_NONE && *value == c->end[1];
+    if (!low && !high)
+      return pn_expr_fail(TN_EINPUT, e,
+                          "the ends of %s move: surfaces across it are %s = %s.min and %s = %s.max", c->name,
+                          c->name, c->name, c->name, c->name);
+    *value = high ? c->hi : c->lo;
+    return TN_OK;
+  }
   double slack = 8 * DBL_EPSILON * fmax(fabs(c->lo), fabs(c->hi)); /* of two ways to write an end */
   if (fabs(*value - c->lo) <= slack)
     *value = c->lo;

@@ -47,6 +47,8 @@ static tn_status declare_coordinate(pn_problem *p, const pn_toml *entry, const c
   pn_coordinate *c = &p->coordinates[p->n_coordinates];
   *c = (pn_coordinate){.name = name,
                        .unknown = PN_NONE,
+                       .lo_unknown = PN_NONE,
+                       .hi_unknown = PN_NONE,
                        .key = entry->key,
                        .place = entry->key_place,
                        .role = strcmp(role, "time") == 0        ? PN_TIME
@@ -181,17 +183,6 @@ static tn_status declare(pn_problem *p, const pn_toml *root) {
 
 /* ---- Values of what was declared ------------------------------------------------------------ */
 
-/* An end of a range; an unknown there is a moving boundary. */
-static tn_status read_end(pn_problem *p, const pn_toml *node, const char *name, double *out) {
-  size_t index = 0;
-  if (node->kind == PN_TOML_STRING && pn_lookup(p, node->string, &index) == PN_IS_UNKNOWN)
-    return pn_fail_at(
-        TN_EUNSUPPORTED, node->place, 1,
-        "an end of %s is the unknown `%s`: this version of pinn has no moving boundaries", name,
-        node->string);
-  return pn_read_number(p, node, NULL, 0, out);
-}
-
 static tn_status read_ranges(pn_problem *p, const pn_toml *table) {
   size_t times = 0;
   for (size_t i = 0; i < p->n_coordinates; ++i) {
@@ -201,8 +192,11 @@ static tn_status read_ranges(pn_problem *p, const pn_toml *table) {
       return pn_fail_at(TN_EINPUT, c->place, strlen(c->name),
                         "coordinate `%s` has no range = [a, b]", c->name);
     double lo = 0, hi = 0;
-    TN_TRY(read_end(p, range->items[0], c->name, &lo));
-    TN_TRY(read_end(p, range->items[1], c->name, &hi));
+    TN_TRY(pn_moving_read(p, i, range));
+    if (pn_moves(c))
+      continue;
+    lo = c->end[0];
+    hi = c->end[1];
     if (lo < hi && !isfinite(hi - lo))
       return pn_fail_at(TN_EINPUT, range->place, 1, "%s = [%g, %g] is too wide for a number",
                         c->name, lo, hi);
@@ -402,6 +396,7 @@ static tn_status read_all(pn_problem *p, size_t n_overrides, const char *const *
   TN_TRY(read_ranges(p, pn_toml_find(root, "domain")));
   TN_TRY(check_metric(p, pn_toml_find(root, "domain")));
   TN_TRY(read_unknowns(p, root));
+  TN_TRY(pn_moving_check(p));
   const pn_toml *tables = pn_toml_find(root, "tables");
   for (size_t i = 0; i < p->n_tables; ++i)
     TN_TRY(pn_read_coordinates(p, pn_toml_find(tables->items[i], "of"), p->tables[i].name,
@@ -411,6 +406,7 @@ static tn_status read_all(pn_problem *p, size_t n_overrides, const char *const *
   TN_TRY(read_ansatz(p, pn_toml_find(root, "unknowns")));
   TN_TRY(pn_read_terms(p, root));
   TN_TRY(pn_read_exact(p, root));
+  pn_moving_ranges(p);
   return pn_read_settings(p, root);
 }
 

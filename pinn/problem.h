@@ -32,6 +32,10 @@ typedef struct pn_coordinate {
   bool log_spacing;
   bool has_net_range;    /* networks scale by this range and not by [lo, hi]: their weights come from */
   double net_lo, net_hi; /* a run on another box (warm.c) */
+  size_t lo_unknown, hi_unknown; /* an end that moves; PN_NONE: it does not. If one does: */
+  double end[2];                 /* ends that are numbers; lo and hi are 0 and 1 then (moving.c) */
+  double expected[2], shown[2];  /* about where it lies, by conditions; by the exact solution as well.
+                                    lo and hi where nothing moves */
   size_t unknown;  /* an argument that is an unknown (behind the n_coordinates); PN_NONE: a coordinate */
   const char *key; /* of its entry in [domain]: its name, or x of x3 */
   pn_place place;  /* of that key */
@@ -276,6 +280,13 @@ pn_stage pn_stage_default(void);
 tn_status pn_problem_expression(pn_problem *problem, const char *origin, const char *text,
                                 pn_expr **out) TN_MUST_USE;
 
+/* moving.c. Is an end of it an unknown? */
+bool pn_moves(const pn_coordinate *coordinate);
+/* These coordinates, and those that the ends of moving ones among them depend on (bits). */
+uint32_t pn_moving_needs(const pn_problem *problem, uint32_t bits);
+/* A point of a site at its place: reference numbers of moving coordinates replaced by the exact solution;
+ * false if that is not known. */
+bool pn_moving_place(const pn_problem *problem, double *point);
 /* Does an unknown depend on unknowns, as b(u)? */
 bool pn_takes_unknowns(const pn_problem *problem, const pn_unknown *unknown);
 /* Which coordinates matter to an expression (bit i), unknowns and definitions included. */

@@ -28,6 +28,12 @@ tn_status pn_read_words(pn_problem *problem, const pn_toml *node, size_t *n,
 tn_status pn_read_coordinates(pn_problem *problem, const pn_toml *node, const char *what, size_t *n,
                               size_t of[PN_MAX_COORDINATES]) TN_MUST_USE;
 
+/* moving.c: a range with an end that is an unknown (else nothing); what ends may depend on; about where they
+ * are, once conditions and exact solutions are read. */
+tn_status pn_moving_read(pn_problem *problem, size_t coordinate, const pn_toml *range) TN_MUST_USE;
+tn_status pn_moving_check(const pn_problem *problem) TN_MUST_USE;
+void pn_moving_ranges(pn_problem *problem);
+
 /* argument.c: `of` of unknown `index`: coordinates, and unknowns that depend on coordinates. */
 tn_status pn_read_arguments(pn_problem *problem, const pn_toml *unknowns, size_t index) TN_MUST_USE;
 

@@ -162,6 +162,15 @@ static tn_status put_term(pn_run *run, pn_report *report, const pn_term *term) {
   return TN_OK;
 }
 
+/* A number, or the name of the unknown that an end is. */
+static void put_end(pn_text *text, const pn_problem *p, const pn_coordinate *x, int high) {
+  size_t unknown = high ? x->hi_unknown : x->lo_unknown;
+  if (unknown != PN_NONE)
+    pn_put(text, p->unknowns[unknown].name);
+  else
+    pn_put_number(text, pn_moves(x) ? x->end[high] : high ? x->hi : x->lo);
+}
+
 static tn_status put_problem(pn_run *run, pn_report *report) {
   const pn_problem *p = run->problem;
   cells c = {0};
@@ -178,9 +187,9 @@ static tn_status put_problem(pn_run *run, pn_report *report) {
   for (size_t i = 0; i < p->n_coordinates; ++i) {
     const pn_coordinate *x = &p->coordinates[i];
     pn_put(&text, "coordinate in [");
-    pn_put_number(&text, x->lo);
+    put_end(&text, p, x, 0);
     pn_put(&text, ", ");
-    pn_put_number(&text, x->hi);
+    put_end(&text, p, x, 1);
     pn_putf(&text, "]%s%s", x->role == PN_TIME ? ", time" : "", x->periodic ? ", periodic" : "");
     add_pair(&c, x->name, &text);
   }

@@ -51,10 +51,10 @@ static tn_status choose_axes(view *w) {
   for (size_t j = 0; j < n; ++j) {
     const pn_coordinate *c = &p->coordinates[u->of[j]];
     bool shown = u->of[j] == w->h || u->of[j] == w->v;
-    double middle = c->lo + (c->hi - c->lo) / 2;
+    double middle = c->shown[0] + (c->shown[1] - c->shown[0]) / 2;
     coordinate[j] = u->of[j];
-    lo[j] = shown ? c->lo : middle;
-    hi[j] = shown ? c->hi : middle;
+    lo[j] = shown ? c->shown[0] : middle;
+    hi[j] = shown ? c->shown[1] : middle;
     extent[j] = shown ? (n == 1 ? LINE_POINTS : MAP_POINTS) : 1;
     if (!shown && used < 100)
       used += (size_t)snprintf(w->where + used, sizeof w->where - used, ", %.20s = %.3g", c->name,

@@ -150,6 +150,20 @@ tn_status pn_not_here(const pn_naming *s, const pn_expr *e, const char *what) {
                       what, s->what);
 }
 
+/* An unknown as the end of a range that it is; in regions only. */
+static bool moving_end(const pn_problem *p, size_t unknown, pn_expr *e) {
+  for (size_t c = 0; c < p->n_coordinates; ++c) {
+    const pn_coordinate *x = &p->coordinates[c];
+    if (x->lo_unknown != unknown && x->hi_unknown != unknown)
+      continue;
+    e->kind = PN_BOUND;
+    e->index = c;
+    e->number = x->hi_unknown == unknown ? x->hi : x->lo;
+    return true;
+  }
+  return false;
+}
+
 static tn_status resolve_reference(pn_naming *s, pn_expr *e, pn_sort sort, size_t index) {
   e->index = index;
   switch (sort) {
@@ -170,6 +184,8 @@ static tn_status resolve_reference(pn_naming *s, pn_expr *e, pn_sort sort, size_
       e->kind = PN_COORDINATE;
       return TN_OK;
     }
+    if (s->ends && moving_end(s->problem, index, e))
+      return TN_OK;
     if (!s->unknowns)
       return pn_not_here(s, e, "an unknown");
     e->kind = PN_UNKNOWN;
@@ -357,12 +373,19 @@ static tn_status resolve_end(pn_naming *s, pn_expr *e) {
   if (pn_lookup(s->problem, e->name, &index) != PN_IS_COORDINATE)
     return pn_expr_fail(TN_EINPUT, e, "`%s` is no coordinate and has no .min and .max", e->name);
   const pn_coordinate *c = &s->problem->coordinates[index];
+  size_t unknown = e->index ? c->hi_unknown : c->lo_unknown;
+  if (unknown != PN_NONE && !s->ends) { /* it moves */
+    e->name = s->problem->unknowns[unknown].name;
+    return resolve_reference(s, e, PN_IS_UNKNOWN, unknown);
+  }
   if (!(c->lo < c->hi))
     return pn_not_here(s, e, "a coordinate whose range is not known yet");
   char *name = NULL; /* which end it is shows in the name only */
   TN_TRY(pn_arena_format(s->problem->arena, &name, "%s.%s", e->name, e->index ? "max" : "min"));
   e->name = name;
   e->number = e->index ? c->hi : c->lo;
+  if (pn_moves(c) && !s->ends)
+    e->number = c->end[e->index];
   e->index = index;
   e->kind = PN_BOUND;
   return TN_OK;

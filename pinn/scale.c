@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pinn/moving.h"
 #include "pinn/objective.h"
 #include "pinn/scale.h"
 
@@ -33,6 +34,7 @@ typedef struct measure {
   size_t index;          /* of the site; PN_NONE: it is not one of the scopes' */
   const double *unknown; /* sizes; NaN: not known yet */
   double net;            /* size of `net` in an ansatz */
+  pn_scope still;        /* `scope` where ends move: there they are numbers */
   const pn_within *within; /* integrals around the tree, the innermost first */
 } measure;
 
@@ -40,8 +42,10 @@ static const pn_problem *problem_of(const measure *c) {
   return pn_scopes_model(c->scopes)->problem;
 }
 
-static double half_range(const pn_problem *problem, size_t coordinate) {
-  return (problem->coordinates[coordinate].hi - problem->coordinates[coordinate].lo) / 2;
+/* An argument that is an unknown reaches two sizes to both sides. */
+static double half_range(const measure *c, size_t coordinate) {
+  const pn_coordinate *x = &problem_of(c)->coordinates[coordinate];
+  return x->unknown != PN_NONE ? 2 * c->unknown[x->unknown] : (x->expected[1] - x->expected[0]) / 2;
 }
 
 static double power_of_two(double x) {
@@ -49,24 +53,6 @@ static double power_of_two(double x) {
 }
 
 /* ---- Values without unknowns ----------------------------------------------------------------- */
-
-static tn_status rms_of_value(tn_value value, size_t n_points, double *out) {
-  tn_shape shape = tn_shape_of(value);
-  size_t n = tn_shape_batched(&shape) ? n_points : 1, finite = 0;
-  double *x = NULL, sum = 0;
-  *out = 0;
-  TN_TRY(tn_eval(1, &value));
-  TN_TRY(TN_NEW(n, &x));
-  tn_status status = tn_read(value, n, x);
-  for (size_t i = 0; status == TN_OK && i < n; ++i)
-    if (isfinite(x[i])) {
-      sum += x[i] * x[i];
-      ++finite;
-    }
-  tn_free(&x);
-  *out = finite ? sqrt(sum / (double)finite) : 0;
-  return status;
-}
 
 /* The points of the mean that was made in this scope, drawn if they are new; NULL if there is
  * none. */
@@ -96,7 +82,7 @@ static tn_status rms_of(measure *c, tn_value value, double *out) {
   if (status == TN_OK)
     status = pn_feed_bind_graph(&feed);
   if (status == TN_OK)
-    status = rms_of_value(value, c->site->n, out);
+    status = pn_rms_of_value(value, c->site->n, out);
   pn_feed_clear(&feed);
   return status;
 }
@@ -229,7 +215,7 @@ static tn_status size_of(measure *c, const pn_expr *e, double *out) {
   case PN_DERIVATIVE:
     TN_TRY(size_of(c, e->args[0], out));
     for (size_t i = 0; i < e->n_axes; ++i)
-      *out /= half_range(problem, e->axes[i]);
+      *out /= half_range(c, e->axes[i]);
     return TN_OK;
   case PN_WHERE: {
     double other = 0;
@@ -262,7 +248,10 @@ static tn_status take_apart(measure *c, const pn_relation *relation, parts *p) {
 static tn_status look_at(measure *c, size_t site) {
   c->site = &pn_scopes_sites(c->scopes)->sites[site];
   c->index = site;
-  return pn_scopes_at(c->scopes, site, &c->scope);
+  TN_TRY(pn_scopes_at(c->scopes, site, &c->scope));
+  if (pn_scope_still(c->scope, &c->still))
+    c->scope = &c->still;
+  return TN_OK;
 }
 
 tn_status pn_relation_size(pn_scopes *scopes, size_t m, size_t r, const double *unknown_size,
@@ -366,6 +355,8 @@ static tn_status hard_condition(pn_scopes *scopes, const pn_term *term, size_t u
     if (status == TN_OK)
       status = pn_site_draw(sites, &site, &draw, HARD_POINTS);
     measure c = {.scopes = scopes, .scope = &scope, .site = &site, .index = PN_NONE};
+    if (status == TN_OK && pn_scope_still(&scope, &c.still))
+      c.scope = &c.still;
     if (status == TN_OK)
       status = look_at_term(&c, term, &sum, &count, unknown);
     pn_site_clear(&site);

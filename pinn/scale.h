@@ -8,6 +8,9 @@
 /* The size of f(a[0], ...) for arguments of sizes a[0..n). */
 double pn_size_of_function(pn_function f, const double *a, size_t n);
 
+/* The root mean square of a value of n_points points (or one) that can be evaluated now. */
+tn_status pn_rms_of_value(tn_value value, size_t n_points, double *out) TN_MUST_USE;
+
 /* The integrals around a tree, the innermost first. */
 typedef struct pn_within {
   const pn_expr *integral;

@@ -42,6 +42,24 @@ double pn_size_of_function(pn_function f, const double *a, size_t n) {
   }
 }
 
+tn_status pn_rms_of_value(tn_value value, size_t n_points, double *out) {
+  tn_shape shape = tn_shape_of(value);
+  size_t n = tn_shape_batched(&shape) ? n_points : 1, finite = 0;
+  double *x = NULL, sum = 0;
+  *out = 0;
+  TN_TRY(tn_eval(1, &value));
+  TN_TRY(TN_NEW(n, &x));
+  tn_status status = tn_read(value, n, x);
+  for (size_t i = 0; status == TN_OK && i < n; ++i)
+    if (isfinite(x[i])) {
+      sum += x[i] * x[i];
+      ++finite;
+    }
+  tn_free(&x);
+  *out = finite ? sqrt(sum / (double)finite) : 0;
+  return status;
+}
+
 static tn_status integrate(pn_arena *arena, const pn_expr *like, pn_expr **e) {
   pn_expr *made = NULL;
   TN_TRY(pn_expr_make(arena, PN_INTEGRAL_OF, like, 3,

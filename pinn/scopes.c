@@ -6,6 +6,7 @@
  * binds to those leaves.
  */
 #include "pinn/lookup.h"
+#include "pinn/moving.h"
 #include "pinn/objective.h"
 
 #include <math.h>
@@ -68,6 +69,7 @@ tn_status pn_scopes_at(pn_scopes *s, size_t site, pn_scope **out) {
     TN_TRY(TN_NEW(1, &scope));
     s->scope[site] = scope;
     TN_TRY(pn_scope_new(s->model, at->key, at->piece, at->free_, scope));
+    TN_TRY(pn_scope_move(scope, false));
   }
   *out = s->scope[site];
   return TN_OK;

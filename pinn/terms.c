@@ -28,7 +28,7 @@ static tn_status add_relation(pn_problem *p, pn_naming *scope, const pn_toml *no
   for (size_t k = 0; k < whole->components; ++k)
     term->relations[term->n_relations++] =
         (pn_relation){whole->kind, whole->args[0], whole->args[1], k, whole};
-  term->coordinates |= pn_expr_depends(p, whole);
+  term->coordinates |= pn_moving_needs(p, pn_expr_depends(p, whole));
   return TN_OK;
 }
 
@@ -57,7 +57,7 @@ static tn_status read_predicate(pn_problem *p, const pn_toml *node, pn_expr **ou
   const pn_phrase *phrase = NULL;
   TN_TRY(pn_phrase_of(p, node, &phrase));
   TN_TRY(pn_parse_predicate(p->arena, phrase, out));
-  pn_naming scope = {.problem = p, .what = "a region", .coordinates = true};
+  pn_naming scope = {.problem = p, .what = "a region", .coordinates = true, .ends = true};
   return pn_resolve_predicate(&scope, *out);
 }
 
@@ -79,6 +79,18 @@ static tn_status read_surface(pn_problem *p, const pn_toml *on, pn_term *term) {
   TN_TRY(pn_pieces_on(p, term->name, predicate, &term->n_pieces, &term->pieces));
   term->where = PN_ON;
   term->region = on->string;
+  return TN_OK;
+}
+
+/* Points are drawn before the ends of such a coordinate are known. */
+static tn_status check_filters(const pn_problem *p, const pn_term *term) {
+  for (size_t k = 0; k < term->n_pieces; ++k)
+    for (size_t c = 0; term->pieces[k].filter && c < p->n_coordinates; ++c)
+      if (pn_moves(&p->coordinates[c]) && (pn_expr_depends(p, term->pieces[k].filter) >> c & 1u))
+        return pn_expr_fail(TN_EINPUT, term->pieces[k].filter,
+                            "a part along %s, whose ends move: this version of pinn has the whole range and "
+                            "its ends only",
+                            p->coordinates[c].name);
   return TN_OK;
 }
 
@@ -192,6 +204,7 @@ static tn_status read_term(pn_problem *p, const pn_toml *entry, bool is_conditio
                       term->name);
   term->hard = pn_read_flag(pn_toml_find(entry, "hard"), false);
   term->wins = pn_read_flag(pn_toml_find(entry, "wins"), false);
+  TN_TRY(check_filters(p, term));
   TN_TRY(check_integral(p, term));
   return check_sides(p, term);
 }

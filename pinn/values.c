@@ -5,6 +5,7 @@
  * not grow with their number. Exact solutions are lowered in a second scope with the same
  * coordinates. Without any coordinate a program gives one number, which stands for every point.
  */
+#include "pinn/moving.h"
 #include "pinn/values.h"
 
 #include <string.h>
@@ -89,8 +90,12 @@ static tn_status build(pn_values *v, tn_pool *pool, const pn_item *items) {
   tn_status status = TN_NEW(v->n, &raw);
   if (status == TN_OK)
     status = TN_NEW(v->n, &out);
-  for (size_t k = 0; status == TN_OK && k < v->n; ++k)
+  for (size_t k = 0; status == TN_OK && k < v->n; ++k) {
+    bool exact = items[k].kind == PN_ITEM_EXACT;
     status = lower_item(v, &items[k], &raw[k]);
+    if (status == TN_OK) /* beyond ends that move there is nothing */
+      status = pn_scope_mask(exact ? &v->exact : &v->scope, v->needed & pn_item_depends(model->problem, &items[k]), &raw[k]);
+  }
   if (status == TN_OK)
     status = ag_resolve(model->graph, v->n, raw, NULL, out, NULL);
   for (size_t k = 0; status == TN_OK && k < v->n; ++k) {
