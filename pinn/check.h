@@ -166,6 +166,7 @@ tn_status pn_check_repair(pn_checking *c, const pn_failure *f, const char **word
 tn_status
 pn_check_counts(pn_checking *c) TN_MUST_USE;         /* check_counts.c: conditions against orders */
 tn_status pn_check_flux(pn_checking *c) TN_MUST_USE; /* check_flux.c: sources against fluxes */
+tn_status pn_check_direction(pn_checking *c) TN_MUST_USE; /* check_direction.c: the way of the time */
 tn_status pn_check_conflicts(pn_checking *c) TN_MUST_USE; /* check_conflict.c */
 /* check_met.c: does the ansatz fulfil a condition whatever its network says? */
 tn_status pn_check_met(pn_checking *c, const pn_term *condition, bool *met) TN_MUST_USE;

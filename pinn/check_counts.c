@@ -440,10 +440,32 @@ static tn_status check_space(pn_checking *c, const group *g, size_t x) {
   return too_few(c, g, PN_FOUND_WARNING, x, 2, total, where, 0);
 }
 
+/* Conditions across a coordinate along which no equation has a derivative: one of the two is a slip. */
+static tn_status check_none(pn_checking *c, const group *g, size_t x) {
+  const pn_problem *p = c->problem;
+  faces f;
+  size_t u = 0;
+  if (p->coordinates[x].role != PN_TIME || !(g->coordinates >> x & 1u))
+    return TN_OK;
+  TN_TRY(count_faces(c->problem, g, x, &f));
+  while (u < p->n_unknowns && !has(g->members, u))
+    ++u;
+  if (f.total == 0 || u == p->n_unknowns)
+    return TN_OK;
+  const char *list = given_at(c, g, x, f.hi > f.lo ? 1 : -1);
+  const pn_unknown *unknown = &p->unknowns[u];
+  return pn_found(c, PN_FOUND_WARNING, unknown->name, unknown->place, strlen(unknown->name),
+                  "no equation for `%s`%s has a derivative along `%s`, but there are conditions across it: %s",
+                  unknown->name, g->members & (g->members - 1) ? " and what is coupled with it" : "",
+                  p->coordinates[x].name, strncmp(list, "only ", 5) == 0 ? list + 5 : list);
+}
+
 static tn_status check_group(pn_checking *c, const group *g) {
   const pn_problem *p = c->problem;
   for (size_t x = 0; x < p->n_coordinates && !g->measured; ++x) {
     const pn_coordinate *axis = &p->coordinates[x];
+    if (!axis->periodic && sum_orders(p, g, x, 1, 1) == 0)
+      TN_TRY(check_none(c, g, x));
     if (axis->periodic || axis->role == PN_PARAMETER || sum_orders(p, g, x, 1, 1) == 0)
       continue;
     if (only_coordinate(p, g, x))

@@ -48,7 +48,7 @@ typedef enum verdict {
 } verdict;
 /* A mutant is equivalent if for random smooth fields, which solve nothing, every residual of the mutated file is a
  * constant, not 0, times the residual of the original at the same places: -u = 0 for u = 0, u_yx for u_xy. Whatever
- * fulfils one file then fulfils the other. Nothing else counts as equivalent: a mutant that the exact solution
+ * fulfils one file then fulfils the other. So is one without a condition that the ansatz meets anyway. Nothing else counts as equivalent: a mutant that the exact solution
  * happens to fulfil is missed. path: of the original, for the tables beside it. */
 verdict mutant_judge(const char *path, const char *text, const char *mutated);
 
