@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ctest: labels=quick,cases timeout=60
+# ctest: labels=quick,cases timeout=240
 #
 # Runs the records of tests/data/cases/expected.txt: small problems, right and spoilt, and what the program must say
 # about them. The format stands in that file. Every record that fails is printed with the output; the last line is
