@@ -8,6 +8,7 @@
  */
 #include "pinn/lower.h"
 #include "pinn/net_layers.h"
+#include "pinn/warm.h"
 
 #include <math.h>
 #include <string.h>
@@ -178,7 +179,7 @@ tn_status pn_model_init(const pn_model *model, uint64_t seed, double *theta) {
     TN_TRY(model->nets[i].class_->init(model, &model->nets[i], seed, theta));
   for (size_t i = 0; i < model->problem->n_parameters; ++i)
     theta[model->blocks[model->parameter_block[i]].offset] = 0;
-  return TN_OK;
+  return pn_warm_fill(model, theta);
 }
 
 bool pn_model_is_hard(const pn_model *model, const pn_term *condition) {

@@ -117,6 +117,20 @@ typedef struct pn_eval_options {
 } pn_eval_options;
 TN_API tn_status pn_eval(const pn_eval_options *options) TN_MUST_USE;
 
+/* Weights of another program (.safetensors, .npz) as a result that eval, check and solve read. */
+typedef struct pn_import_options {
+  const char *path;    /* of the problem file */
+  const char *weights;
+  const char *out;     /* folder; NULL: <problem>.out, next free name */
+  const char *parity;  /* CSV of values of the other program; NULL: none */
+  size_t threads;      /* 0: all */
+  size_t n_overrides;
+  const char *const *overrides;
+  FILE *terminal;
+} pn_import_options;
+/* worst: the largest difference from the values of `parity`, in ulp-scales (pinn/parity.c). */
+TN_API tn_status pn_import(const pn_import_options *options, double *worst) TN_MUST_USE;
+
 /* pn_eval into a file with what is left out filled in: every unknown, a grid over the whole domain, the result's
  * name with the ending. to: "csv", "h5", "vtk" (ParaView), "svg" (a picture), "c" (a C99 function of the point). */
 typedef struct pn_export_options {

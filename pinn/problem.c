@@ -14,6 +14,7 @@
 #include "pinn/files.h"
 #include "pinn/keys.h"
 #include "pinn/read.h"
+#include "pinn/warm.h"
 
 enum { MOST_UNKNOWNS = 64, LARGEST_FILE = 16 << 20, WARNING = 512 };
 
@@ -448,6 +449,10 @@ tn_status pn_problem_load(const char *path, size_t n_overrides, const char *cons
   TN_TRY(pn_read_file(path, LARGEST_FILE, &bytes, &length));
   tn_status status = parse(path, (const char *)bytes, length, n_overrides, overrides, out);
   tn_free(&bytes);
+  if (status == TN_OK)
+    status = pn_warm_prepare(*out);
+  if (status != TN_OK)
+    pn_problem_free(out);
   return status;
 }
 

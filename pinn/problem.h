@@ -77,6 +77,7 @@ typedef struct pn_network {
   const char *init; /* "glorot", "glorot_uniform", "he", "siren" */
   bool shared;      /* unknowns of the same coordinates share one; of [network] only */
   bool normalise;   /* inputs are mapped to [-1, 1] */
+  bool normalise_given;
   double omega;     /* factor inside activations; NaN = 30 for siren, else 1 */
   const char *adaptive;   /* trained slopes: "none", "layer", "unit" */
   double adaptive_factor; /* n of the slope n a */
@@ -254,6 +255,7 @@ typedef struct pn_problem {
   pn_stage *stages;
   pn_numbers numbers;
   uint64_t seed;
+  bool warm;          /* warm.c has looked at `from` of all networks */
   uint64_t wave_seed; /* of fixed Fourier features: seed, unless weights come from a run with another */
   double seconds; /* 0 = no limit */
   pn_output output;

@@ -147,6 +147,7 @@ tn_status pn_read_network(pn_problem *p, const pn_toml *table, pn_network *n) {
   n->activation = pn_read_text(pn_toml_find(table, "activation"), n->activation);
   n->factorised = pn_read_flag(pn_toml_find(table, "factorised"), n->factorised);
   n->shared = pn_read_flag(pn_toml_find(table, "shared"), n->shared);
+  n->normalise_given = n->normalise_given || pn_toml_find(table, "normalise");
   n->normalise = pn_read_flag(pn_toml_find(table, "normalise"), n->normalise);
   n->adaptive = pn_read_text(pn_toml_find(table, "adaptive"), n->adaptive);
   n->from = pn_read_text(pn_toml_find(table, "from"), n->from);

@@ -101,6 +101,22 @@ static tn_status put_run(const pn_run *run, pn_store *store, bool finished) {
   return finished ? pn_store_number(store, "run/seconds", result->seconds) : TN_OK;
 }
 
+/* Networks that started from another run scale their inputs by its ranges and have its waves (warm.c). */
+static tn_status put_inputs(const pn_problem *p, pn_store *store) {
+  bool other = p->wave_seed != p->seed;
+  double range[2 * PN_MAX_COORDINATES];
+  for (size_t c = 0; c < p->n_coordinates; ++c) {
+    const pn_coordinate *k = &p->coordinates[c];
+    other = other || k->has_net_range;
+    range[2 * c] = k->has_net_range ? k->net_lo : k->lo;
+    range[2 * c + 1] = k->has_net_range ? k->net_hi : k->hi;
+  }
+  if (!other)
+    return TN_OK;
+  TN_TRY(pn_store_integer(store, "inputs/seed", (int64_t)p->wave_seed));
+  return pn_store_f64(store, "inputs/range", 2, (size_t[]){p->n_coordinates, 2}, range);
+}
+
 static tn_status put_weights(const pn_run *run, pn_store *store) {
   const pn_model *m = run->model;
   const pn_problem *p = run->problem;
@@ -279,6 +295,7 @@ static tn_status put_all(const pn_run *run, pn_store *store, bool finished) {
   pn_state_visitor visitor = {store, false, visit_store, visit_store_number};
   TN_TRY(put_problem(run, store));
   TN_TRY(put_run(run, store, finished));
+  TN_TRY(put_inputs(run->problem, store));
   TN_TRY(put_weights(run, store));
   TN_TRY(pn_training_visit(run->training, &visitor));
   TN_TRY(put_history(run, store));
@@ -354,9 +371,48 @@ void pn_saved_free(pn_saved **saved) {
   tn_free(saved);
 }
 
+static tn_status read_inputs(const pn_saved *s, pn_problem *p) {
+  double range[2 * PN_MAX_COORDINATES];
+  int64_t seed = 0;
+  if (!pn_stored_has(s->file, "inputs/range"))
+    return TN_OK;
+  TN_TRY(pn_stored_integer(s->file, "inputs/seed", &seed));
+  TN_TRY(pn_stored_f64(s->file, "inputs/range", 2, (size_t[]){p->n_coordinates, 2}, range));
+  p->wave_seed = (uint64_t)seed;
+  for (size_t c = 0; c < p->n_coordinates; ++c) {
+    pn_coordinate *k = &p->coordinates[c];
+    k->has_net_range = range[2 * c] != k->lo || range[2 * c + 1] != k->hi;
+    k->net_lo = range[2 * c];
+    k->net_hi = range[2 * c + 1];
+    if (!(k->net_lo < k->net_hi))
+      return TN_FAIL(TN_EINPUT, "%s: the range of `%s` is empty", s->path, k->name);
+  }
+  return TN_OK;
+}
+
 tn_status pn_saved_problem(const pn_saved *s, pn_problem **out) {
-  return pn_problem_parse(s->problem_file, s->text, s->n_overrides,
-                          (const char *const *)s->overrides, out);
+  TN_TRY(pn_problem_parse(s->problem_file, s->text, s->n_overrides,
+                          (const char *const *)s->overrides, out));
+  tn_status status = read_inputs(s, *out);
+  if (status != TN_OK)
+    pn_problem_free(out);
+  return status;
+}
+
+tn_status pn_saved_same_inputs(const pn_saved *s, const pn_problem *p) {
+  pn_problem *old = NULL;
+  TN_TRY(pn_saved_problem(s, &old));
+  bool same = old->wave_seed == p->wave_seed;
+  for (size_t c = 0; same && c < p->n_coordinates; ++c) {
+    const pn_coordinate *a = &old->coordinates[c], *b = &p->coordinates[c];
+    same = a->has_net_range == b->has_net_range &&
+           (!a->has_net_range || (a->net_lo == b->net_lo && a->net_hi == b->net_hi));
+  }
+  pn_problem_free(&old);
+  if (same)
+    return TN_OK;
+  return TN_FAIL(TN_EINPUT, "--resume: the result that `from` names has changed since %s was written",
+                 s->path);
 }
 
 tn_status pn_saved_terms(const pn_saved *saved, pn_loss *l) {

@@ -29,6 +29,8 @@ tn_status pn_saved_open(const char *result, pn_saved **out) TN_MUST_USE;
 void pn_saved_free(pn_saved **saved);
 /* The problem of the file, from its text alone. */
 tn_status pn_saved_problem(const pn_saved *saved, pn_problem **out) TN_MUST_USE;
+/* Do its networks scale inputs as those of this problem do? TN_EINPUT if not. */
+tn_status pn_saved_same_inputs(const pn_saved *saved, const pn_problem *problem) TN_MUST_USE;
 /* theta[model->n_theta] and the scales of the unknowns into the model. Blocks must be of the same
  * names and shapes. */
 tn_status pn_saved_weights(const pn_saved *saved, pn_model *model, double *theta) TN_MUST_USE;

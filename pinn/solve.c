@@ -243,6 +243,7 @@ static tn_status open_saved(pn_run *run, pn_saved **saved) {
   }
   if (!same_overrides(s, run->problem))
     return TN_FAIL(TN_EINPUT, "--resume: --set must be as in the run that wrote %s", s->path);
+  TN_TRY(pn_saved_same_inputs(s, run->problem));
   if (run->options->seed_given && run->options->seed != s->seed) {
     return TN_FAIL(TN_EINPUT, "--resume: --seed is %llu, but %s was made with %llu",
                    (unsigned long long)run->options->seed, s->path, (unsigned long long)s->seed);

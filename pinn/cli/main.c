@@ -12,10 +12,10 @@
 #include "pinn/pinn.h"
 #include "tensor/comm_mpi.h"
 
-extern const cli_command cli_new, cli_solve, cli_check, cli_eval, cli_export, cli_plot, cli_validate, cli_bench,
+extern const cli_command cli_new, cli_solve, cli_check, cli_eval, cli_export, cli_import, cli_plot, cli_validate, cli_bench,
     cli_profile, cli_keys, cli_ops, cli_doctor, cli_fuse, cli_problems;
 static const cli_command *const commands[] = {
-    &cli_new,   &cli_solve,   &cli_check, &cli_eval, &cli_export, &cli_plot, &cli_validate,
+    &cli_new,   &cli_solve,   &cli_check, &cli_eval, &cli_export, &cli_import, &cli_plot, &cli_validate,
     &cli_bench, &cli_profile, &cli_keys,  &cli_ops,  &cli_doctor, &cli_fuse, &cli_problems};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
