@@ -231,6 +231,21 @@ static tn_status resolve_diff(pn_naming *s, pn_expr *e) {
   return pn_make_derivative(s, e, e->args[0], axes, n);
 }
 
+/* An unknown of a part is averaged over its part. */
+static tn_status average_where_it_lives(pn_problem *p, pn_expr *e) {
+  uint64_t bits = pn_expr_unknowns(p, e->args[0]);
+  for (size_t u = 0; u < p->n_unknowns; ++u) {
+    pn_expr *part = p->unknowns[u].in_where, *pair[2] = {e->args[1], part};
+    if (!(bits >> u & 1u) || !part)
+      continue;
+    if (e->args[1]->kind == PN_EVERYWHERE)
+      e->args[1] = part;
+    else
+      TN_TRY(pn_expr_make(p->arena, PN_AND, part, 2, pair, &e->args[1]));
+  }
+  return TN_OK;
+}
+
 static tn_status resolve_mean(pn_naming *s, pn_expr *e) {
   TN_TRY(count_arguments(e, 2, 2, "(e, region)"));
   if (!s->mean)
@@ -241,7 +256,8 @@ static tn_status resolve_mean(pn_naming *s, pn_expr *e) {
   e->kind = PN_MEAN;
   pn_piece piece = {.n_fixed = 0};
   TN_TRY(pn_pieces_in(s->problem, e->args[1], &piece));
-  if (!piece.filter)
+  TN_TRY(average_where_it_lives(s->problem, e));
+  if (e->args[1]->kind == PN_EVERYWHERE)
     e->n = 1;
   return pn_set_components(s->problem, e);
 }
@@ -284,14 +300,14 @@ tn_status pn_resolve_call(pn_naming *s, pn_expr *e) {
       {"grad", PN_GRAD, 1},           {"div", PN_DIVERGENCE, 1}, {"lap", PN_LAPLACE, 1},
       {"curl", PN_CURL, 1},           {"dot", PN_DOT, 2},        {"norm", PN_NORM, 1},
       {"dn", PN_NORMAL_DERIVATIVE, 1}};
-  static const char *const absent[] = {"inside", "interface"};
   for (size_t i = 0; i < sizeof operators / sizeof operators[0]; ++i)
     if (strcmp(e->name, operators[i].name) == 0)
       return resolve_operator(s, e, operators[i].kind, operators[i].arguments);
-  for (size_t i = 0; i < sizeof absent / sizeof absent[0]; ++i)
-    if (strcmp(e->name, absent[i]) == 0)
-      return pn_expr_fail(TN_EUNSUPPORTED, e, "`%s(...)`: this version of pinn does not have it",
-                          e->name);
+  if (strcmp(e->name, "inside") == 0)
+    return pn_resolve_inside(s, e);
+  if (strcmp(e->name, "interface") == 0)
+    return pn_expr_fail(TN_EINPUT, e,
+                        "`interface(...)` is a surface and has no value: it stands in `on`");
   if (strcmp(e->name, "diff") == 0)
     return resolve_diff(s, e);
   if (strcmp(e->name, "mean") == 0)

@@ -82,6 +82,7 @@ static tn_status run_steps(pn_checking *c) {
   TN_TRY(pn_check_counts(c));
   TN_TRY(pn_check_flux(c));
   TN_TRY(pn_check_direction(c));
+  TN_TRY(pn_check_partners(c));
   if (c->errors == 0)
     TN_TRY(pn_check_zero(c));
   return pn_check_conflicts(c);

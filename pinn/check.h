@@ -165,6 +165,13 @@ tn_status pn_check_repair(pn_checking *c, const pn_failure *f, const char **word
                           const pn_expr **node) TN_MUST_USE;
 tn_status
 pn_check_counts(pn_checking *c) TN_MUST_USE;         /* check_counts.c: conditions against orders */
+/* check_region.c: conditions of coupled unknowns on the boundary of what they live in; and for
+ * a lap(u) + source = 0 (equation t) there, the source against the flux. */
+tn_status pn_check_surface(pn_checking *c, uint64_t members,
+                           int (*order)[PN_MAX_COORDINATES]) TN_MUST_USE;
+tn_status pn_check_outflow(pn_checking *c, const pn_term *t, size_t u, double a) TN_MUST_USE;
+/* check_partner.c: do values taken elsewhere, and periods, stay in the region? */
+tn_status pn_check_partners(pn_checking *c) TN_MUST_USE;
 tn_status pn_check_flux(pn_checking *c) TN_MUST_USE; /* check_flux.c: sources against fluxes */
 tn_status pn_check_direction(pn_checking *c) TN_MUST_USE; /* check_direction.c: the way of the time */
 tn_status pn_check_conflicts(pn_checking *c) TN_MUST_USE; /* check_conflict.c */

@@ -6,6 +6,7 @@
  */
 #include "pinn/check.h"
 #include "pinn/moving.h"
+#include "pinn/region.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,8 +14,9 @@
 
 typedef struct spot {
   pn_checking *c;
-  double point[PN_MAX_COORDINATES]; /* NaN: not given */
-  int width;                        /* of the column of names */
+  double point[PN_MAX_COORDINATES];  /* NaN: not given */
+  double normal[PN_MAX_COORDINATES]; /* outward, of the piece looked at */
+  int width;                         /* of the column of names */
 } spot;
 
 /* ---- Reading the point ---------------------------------------------------------------------------------- */
@@ -61,6 +63,9 @@ static tn_status read_point(spot *s, const char *at) {
     TN_TRY(read_pair(s, at, n));
     at += n + (at[n] == ',');
   }
+  if (!pn_domain_holds(s->c->problem, s->point))
+    return TN_FAIL(TN_EINPUT, "--at: %s lies outside the region of [domain]",
+                   pn_check_point(s->c, s->point));
   return TN_OK;
 }
 
@@ -93,17 +98,12 @@ static bool site_of(const spot *s, const pn_piece *piece, uint32_t free_, double
       continue;
     columns[x] = s->point[x];
     out->column[x] = &columns[x];
+    if (pn_piece_curved(piece)) /* which only read it */
+      out->normal[x] = (double *)(uintptr_t)&s->normal[x];
     if (isnan(columns[x]))
       return false;
   }
   return true;
-}
-
-static uint32_t free_of(const pn_term *t, const pn_piece *piece) {
-  uint32_t bits = t->coordinates;
-  for (size_t i = 0; piece && i < piece->n_fixed; ++i)
-    bits &= ~(UINT32_C(1) << piece->fixed[i]);
-  return bits;
 }
 
 /* ---- Relations ---------------------------------------------------------------------------------------------- */
@@ -136,7 +136,8 @@ static tn_status show_relation(spot *s, const pn_term *t, const pn_relation *r,
   pn_scope scope;
   size_t n = 0, at = 0;
   const char *culprit = NULL;
-  if (!pn_check_has_exact(c, r) || !site_of(s, piece, free_of(t, piece), columns, &site))
+  if (!pn_check_has_exact(c, r) ||
+      !site_of(s, piece, pn_piece_free(c->problem, t, piece), columns, &site))
     return TN_OK;
   TN_TRY(pn_scope_new(c->model, "at", piece, site.free_, &scope));
   scope.exact = true;
@@ -168,7 +169,11 @@ static tn_status show_term(spot *s, const pn_term *t, const pn_piece *piece, con
   return TN_OK;
 }
 
-static bool lies_on(const spot *s, const pn_piece *piece) {
+/* Does the point lie on the piece? Its normal there becomes the spot's. */
+static bool lies_on(spot *s, const pn_piece *piece) {
+  bool yes = false;
+  if (piece->whole || piece->body)
+    return pn_piece_holds(s->c->problem, piece, s->point, s->normal, &yes) == TN_OK && yes;
   for (size_t i = 0; i < piece->n_fixed; ++i)
     if (s->point[piece->fixed[i]] != piece->value[i])
       return false;
@@ -182,6 +187,9 @@ static const char *place_words(spot *s, const pn_piece *piece) {
     point[x] = NAN;
   for (size_t i = 0; i < piece->n_fixed; ++i)
     point[piece->fixed[i]] = piece->value[i];
+  if (pn_piece_curved(piece))
+    return pn_arena_format(s->c->problem->arena, &text, ", on %s", piece->surface) == TN_OK ? text
+                                                                                            : "";
   for (size_t x = 0; x < s->c->problem->n_coordinates; ++x)
     if (pn_moves(&s->c->problem->coordinates[x]) && isfinite(point[x])) {
       for (size_t k = 0; k < s->c->problem->n_coordinates; ++k)
@@ -200,7 +208,7 @@ static tn_status show_condition(spot *s, const pn_term *t) {
   for (size_t k = 0; k < t->n_pieces; ++k)
     on |= lies_on(s, &t->pieces[k]);
   for (size_t k = 0; k < t->n_pieces; ++k)
-    if (!on || lies_on(s, &t->pieces[k]))
+    if (lies_on(s, &t->pieces[k]) || (!on && !pn_piece_curved(&t->pieces[k])))
       TN_TRY(
           show_term(s, t, &t->pieces[k], t->where == PN_ON ? place_words(s, &t->pieces[k]) : ""));
   return TN_OK;
@@ -236,7 +244,7 @@ static void show_value(spot *s, const char *name, const pn_expr *e, size_t unkno
 static void show_fields(spot *s) {
   pn_problem *p = s->c->problem;
   for (size_t u = 0; u < p->n_unknowns; ++u)
-    if (p->unknowns[u].exact)
+    if (p->unknowns[u].exact && pn_unknown_lives(p, u, s->point))
       show_value(s, p->unknowns[u].name, NULL, u, pn_check_text(s->c, p->unknowns[u].exact));
   for (size_t i = 0; i < p->n_definitions; ++i) {
     const pn_definition *d = &p->definitions[i];
@@ -258,7 +266,8 @@ tn_status pn_check_at(pn_checking *c, const char *at) {
   show_fields(&s);
   tn_status status = TN_OK;
   for (size_t i = 0; i < p->n_equations && status == TN_OK; ++i)
-    status = show_term(&s, &p->equations[i], NULL, "");
+    if (pn_body_holds(p, p->equations[i].pieces[0].body, s.point))
+      status = show_term(&s, &p->equations[i], NULL, "");
   for (size_t i = 0; i < p->n_conditions && status == TN_OK; ++i)
     status = show_condition(&s, &p->conditions[i]);
   if (c->json)

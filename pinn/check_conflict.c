@@ -6,6 +6,7 @@
  * ends, or lacks the parity that the unknown has, is a warning: no network can fit it.
  */
 #include "pinn/check.h"
+#include "pinn/region.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -48,6 +49,8 @@ static bool disjoint(const pn_piece *a, const pn_piece *b) {
 
 static bool holds(const pn_problem *p, const pn_piece *piece, const double *point) {
   bool yes = true;
+  if (piece->whole || piece->body)
+    return pn_piece_holds(p, piece, point, NULL, &yes) == TN_OK && yes;
   return !piece->filter || (pn_predicate_holds(p, piece->filter, point, &yes) == TN_OK && yes);
 }
 
@@ -57,8 +60,8 @@ static tn_status compare_pieces(pn_checking *c, const pn_relation *r, const pn_p
   double points[SAMPLES * PN_MAX_COORDINATES], point[PN_MAX_COORDINATES], x = 0, y = 0;
   size_t u = 0, v = 0;
   pn_expr *g = NULL, *h = NULL;
-  if (!disjoint(a, b) || !pn_check_given(c, r, a, &u, &g) || !pn_check_given(c, q, b, &v, &h) ||
-      u != v)
+  if (!disjoint(a, b) || pn_piece_curved(a) || pn_piece_curved(b) ||
+      !pn_check_given(c, r, a, &u, &g) || !pn_check_given(c, q, b, &v, &h) || u != v)
     return TN_OK;
   TN_TRY(scatter(p, points));
   for (size_t i = 0; i < SAMPLES; ++i) {
@@ -114,10 +117,7 @@ static tn_status compare_terms(pn_checking *c, const pn_term *s, const pn_term *
 /* ---- Twice the same ------------------------------------------------------------------------------------ */
 
 static bool same_piece(const pn_piece *a, const pn_piece *b) {
-  bool same = a->n_fixed == b->n_fixed && !a->filter && !b->filter;
-  for (size_t j = 0; same && j < a->n_fixed; ++j)
-    same = a->fixed[j] == b->fixed[j] && a->value[j] == b->value[j];
-  return same;
+  return pn_piece_same(a, b) && !a->filter && !b->filter;
 }
 
 static bool same_place(const pn_term *s, const pn_term *t) {
@@ -184,6 +184,8 @@ static tn_status contradict(pn_checking *c, const pn_term *s, const pn_relation 
                   : NAN;
     for (size_t k = 0; piece && k < piece->n_fixed; ++k)
       at[piece->fixed[k]] = point[piece->fixed[k]] = piece->value[k];
+    if (pn_piece_curved(piece) && (pn_expr_depends(p, g) | pn_expr_depends(p, h)))
+      return TN_OK; /* formulas that differ may agree on the surface */
     if (!pn_moving_place(p, point) || pn_evaluate(p, g, point, &x) != TN_OK || pn_evaluate(p, h, point, &y) != TN_OK ||
         !differ(x, y))
       continue;
@@ -286,7 +288,7 @@ static tn_status check_symmetries(pn_checking *c) {
         const pn_term *t = &p->conditions[i];
         size_t u = 0;
         pn_expr *g = NULL;
-        if (t->where == PN_ON && !t->pieces[k].filter &&
+        if (t->where == PN_ON && !t->pieces[k].filter && !pn_piece_curved(&t->pieces[k]) &&
             pn_check_given(c, &t->relations[r], &t->pieces[k], &u, &g))
           TN_TRY(check_symmetry(c, u, g, &t->pieces[k], t->name, "the value given by"));
       }

@@ -462,11 +462,15 @@ static tn_status check_none(pn_checking *c, const group *g, size_t x) {
 
 static tn_status check_group(pn_checking *c, const group *g) {
   const pn_problem *p = c->problem;
+  if (p->box && !g->measured)
+    TN_TRY(pn_check_surface(c, g->members, g->order));
   for (size_t x = 0; x < p->n_coordinates && !g->measured; ++x) {
     const pn_coordinate *axis = &p->coordinates[x];
     if (!axis->periodic && sum_orders(p, g, x, 1, 1) == 0)
       TN_TRY(check_none(c, g, x));
     if (axis->periodic || axis->role == PN_PARAMETER || sum_orders(p, g, x, 1, 1) == 0)
+      continue;
+    if (axis->role == PN_SPACE && p->box) /* counted on the boundary of the region */
       continue;
     if (only_coordinate(p, g, x))
       TN_TRY(check_points(c, g, x));

@@ -175,6 +175,8 @@ static tn_status check_equation(pn_checking *c, const pn_term *term, size_t unkn
   for (size_t j = 0; j < n; ++j)
     if (s.coefficient[axes[j]] != a || a == 0)
       return TN_OK;
+  if (p->box)
+    return pn_check_outflow(c, term, unknown, a);
   for (size_t j = 0; j < n; ++j)
     for (int side = -1; side <= 1 && !p->coordinates[axes[j]].periodic; side += 2)
       if (!face_flux(c, unknown, axes[j], side, n, axes, &flux))

@@ -160,7 +160,7 @@ static double largest(size_t n, const double *x) {
 static tn_status vanishes(repair *s, const pn_expr *e, bool *out) {
   pn_checking *c = s->c;
   const pn_site *all = &c->mean;
-  size_t step = all->n / PN_REPAIR_POINTS;
+  size_t step = all->n / PN_REPAIR_POINTS ? all->n / PN_REPAIR_POINTS : 1;
   pn_site some = {.free_ = all->free_};
   tn_value value = {0};
   double at[PN_REPAIR_POINTS];
@@ -447,7 +447,7 @@ static tn_status try_place(repair *s, size_t coordinate, int side) {
 
 static tn_status try_places(repair *s) {
   const pn_piece *now = s->f->piece;
-  if (s->f->term->where != PN_ON || now->n_fixed != 1 || now->filter)
+  if (s->f->term->where != PN_ON || now->n_fixed != 1 || now->filter || now->whole)
     return TN_OK;
   for (size_t x = 0; x < s->c->problem->n_coordinates; ++x)
     for (int side = -1; side <= 1; side += 2) {

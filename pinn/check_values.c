@@ -11,6 +11,8 @@
 #include "pinn/check.h"
 #include "pinn/moving.h"
 
+#include "pinn/region.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +20,22 @@
 enum { MEAN_POINTS = 4096, MOST_DERIVED = 64 };
 
 /* ---- Sites --------------------------------------------------------------------------------------- */
+
+/* The grid fills the box: keeps what lies in the region. */
+static void drop_outside(pn_checking *c) {
+  pn_site *mean = &c->mean;
+  double point[PN_MAX_COORDINATES];
+  size_t kept = 0;
+  for (size_t i = 0; i < mean->n; ++i) {
+    pn_site_point(c->problem, mean, i, point);
+    if (!pn_domain_holds(c->problem, point))
+      continue;
+    for (size_t k = 0; k < c->problem->n_coordinates; ++k)
+      mean->column[k][kept] = mean->column[k][i];
+    ++kept;
+  }
+  mean->n = kept ? kept : mean->n;
+}
 
 static tn_status fill_mean(pn_checking *c) {
   const pn_problem *p = c->problem;
@@ -35,6 +53,7 @@ static tn_status fill_mean(pn_checking *c) {
       c->mean.column[k][i] =
           x->log_spacing ? x->lo * exp(u * log(x->hi / x->lo)) : x->lo + (x->hi - x->lo) * u;
     }
+  drop_outside(c);
   return TN_OK;
 }
 
@@ -51,7 +70,7 @@ static tn_status measure(pn_checking *c) {
   const pn_problem *p = c->problem;
   pn_scope scope;
   double value[PN_CHECK_POINTS];
-  size_t step = c->mean.n / PN_CHECK_POINTS;
+  size_t step = c->mean.n / PN_CHECK_POINTS ? c->mean.n / PN_CHECK_POINTS : 1;
   pn_site some = {.free_ = c->mean.free_};
   TN_TRY(pn_site_resize(&some, PN_CHECK_POINTS));
   for (size_t k = 0; k < p->n_coordinates; ++k)
@@ -293,10 +312,20 @@ static tn_status bind_scope(pn_checking *c, tn_exec *exec, const pn_scope *scope
   for (size_t k = 0; k < c->problem->n_coordinates; ++k)
     if (scope->free_[k])
       TN_TRY(bind_numbers(exec, scope->coordinate[k], count, points->column[k]));
-  if (scope->n_tables == 0)
+  for (size_t k = 0; k < c->problem->n_coordinates; ++k)
+    if (scope->normal[k].graph)
+      TN_TRY(bind_numbers(exec, scope->normal[k], count, points->normal[k]));
+  if (scope->n_tables + scope->n_insides == 0)
     return TN_OK;
   TN_TRY(TN_NEW(count, &value));
   tn_status status = TN_OK;
+  for (size_t k = 0; status == TN_OK && k < scope->n_insides; ++k) {
+    for (size_t i = 0; i < count; ++i) {
+      pn_site_point(c->problem, points, i, point);
+      value[i] = pn_shape_holds(c->problem, scope->inside[k], point);
+    }
+    status = bind_numbers(exec, scope->inside_leaf[k], scope->axis ? count : 1, value);
+  }
   for (size_t k = 0; status == TN_OK && k < scope->n_tables; ++k) {
     for (size_t i = 0; status == TN_OK && i < count; ++i) {
       pn_site_point(c->problem, points, i, point);

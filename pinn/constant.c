@@ -10,6 +10,7 @@
  */
 #include "pinn/integral.h"
 #include "pinn/names.h"
+#include "pinn/region.h"
 
 #include <math.h>
 #include <string.h>
@@ -209,6 +210,10 @@ static tn_status evaluate_node(evaluation *v, const pn_expr *e, double *out) {
     return binary(v, e, out);
   case PN_FUNCTION:
     return call(v, e, out);
+  case PN_INSIDE:
+    TN_TRY(holds(v, e, &yes));
+    *out = yes;
+    return TN_OK;
   case PN_WHERE:
     TN_TRY(holds(v, e->args[0], &yes));
     return evaluate(v, e->args[yes ? 1 : 2], out);
@@ -244,6 +249,12 @@ static tn_status holds(evaluation *v, const pn_expr *e, bool *out) {
   switch (e->kind) {
   case PN_EVERYWHERE:
     *out = true;
+    return TN_OK;
+  case PN_SHAPE:
+  case PN_INSIDE:
+    if (!v->point)
+      return pn_expr_fail(TN_EINPUT, e, "`%s` has no value here", e->name);
+    *out = pn_shape_holds(v->problem, e->index, v->point);
     return TN_OK;
   case PN_NOT:
     TN_TRY(holds(v, e->args[0], &a));

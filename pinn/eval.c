@@ -7,7 +7,8 @@
  * left minus right.
  *
  * A point outside the box is an error that names it: a network extrapolates without warning, and a
- * number from there would look like an answer.
+ * number from there would look like an answer. So is a point of a file outside the region; on a grid,
+ * which cannot help having points in holes, values there are NaN.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "pinn/export.h"
 #include "pinn/files.h"
 #include "pinn/grid.h"
+#include "pinn/region.h"
 #include "pinn/result.h"
 #include "pinn/table.h"
 #include "pinn/text.h"
@@ -175,6 +177,42 @@ static tn_status check_inside(const evaluation *e) {
   return TN_OK;
 }
 
+/* All coordinates of point i, NaN where none is given. */
+static void point_of(const evaluation *e, size_t i, double *point) {
+  for (size_t c = 0; c < PN_MAX_COORDINATES; ++c)
+    point[c] = e->given >> c & 1 ? e->column[c][i] : NAN;
+}
+
+static tn_status refuse_outside(const evaluation *e, size_t i) {
+  char place[256] = "", value[PN_TEXT_NUMBER];
+  for (size_t c = 0, n = 0; c < e->problem->n_coordinates && n < 180; ++c)
+    if ((e->given >> c & 1) && e->problem->coordinates[c].role == PN_SPACE) {
+      pn_text_of_number(e->column[c][i], value);
+      n += (size_t)snprintf(place + n, sizeof place - n, "%s%.30s = %s", n ? ", " : "",
+                            e->problem->coordinates[c].name, value);
+    }
+  if (e->points != NULL)
+    return TN_FAIL(TN_EINPUT, "%s:%zu: row %zu: %s lies outside the region of [domain]",
+                   e->options->points, pn_table_line(e->points, i), i + 1, place);
+  return TN_FAIL(TN_EINPUT, "--grid: %s lies outside the region of [domain]%s", place,
+                 e->n > 1 ? ", as all other points do" : "");
+}
+
+static tn_status check_region(const evaluation *e) {
+  double point[PN_MAX_COORDINATES];
+  size_t in = 0;
+  if (e->problem->region == NULL)
+    return TN_OK;
+  for (size_t i = 0; i < e->n; ++i) {
+    point_of(e, i, point);
+    bool here = pn_domain_holds(e->problem, point);
+    if (!here && e->points != NULL)
+      return refuse_outside(e, i);
+    in += here;
+  }
+  return in || e->n == 0 ? TN_OK : refuse_outside(e, 0);
+}
+
 /* ---- What ---------------------------------------------------------------------------------------
  * */
 
@@ -251,6 +289,8 @@ static tn_status evaluate(evaluation *e) {
   if (status == TN_OK)
     status = pn_values_at(values, e->theta, e->n, e->column, e->values);
   pn_values_free(&values);
+  for (size_t k = 0; status == TN_OK && k < e->n_items; ++k)
+    pn_mask_item(e->problem, &e->items[k], e->n, e->column, e->values + k * e->n);
   return status;
 }
 
@@ -412,6 +452,7 @@ static tn_status eval(evaluation *e) {
   }
   TN_TRY(e->options->points != NULL ? read_points(e) : read_grid(e));
   TN_TRY(check_inside(e));
+  TN_TRY(check_region(e));
   for (size_t i = 0; i < e->options->n_expressions; ++i)
     TN_TRY(add_expression(e, e->options->expressions[i]));
   TN_TRY(check_given(e));

@@ -113,6 +113,9 @@ typedef enum pn_kind {
   PN_BOUNDARY,          /* predicates: on the boundary */
   PN_EVERYWHERE,        /* predicates: `box` or `domain`: true */
   PN_PARAMETER_REF,     /* index in problem->parameters: a number to be found */
+  PN_SHAPE,     /* predicates: index in problem->shapes; the part of the boundary it made, or its inside */
+  PN_INTERFACE, /* predicates: the surface of shape `index` inside the domain */
+  PN_INSIDE,    /* 1 inside shape `index`, else 0; predicates: there. PN_NONE: the domain */
   PN_KINDS
 } pn_kind;
 

@@ -21,7 +21,7 @@
  *
  * An unknown with a parity about x that is given at one end of x has the mirrored value at the other.
  */
-#include "pinn/lower.h"
+#include "pinn/hard_inside.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,23 +29,8 @@
 
 #include "pinn/sobol.h"
 
-/* What is given at one end of a coordinate; value NULL: nothing. */
-typedef struct end {
-  const pn_expr *value;
-  const pn_term *term;
-  int mirror; /* 0; else the value is this sign times the other end's */
-} end;
-
-typedef struct axis {
-  size_t coordinate;
-  end lo, hi;
-  end velocity; /* of u_t at lo */
-} axis;
-
-struct pn_hard { /* the plan of one unknown */
-  size_t n;
-  axis axis[PN_MAX_COORDINATES];
-};
+typedef pn_hard_end end;
+typedef pn_hard_axis axis;
 typedef struct pn_hard plan;
 
 /* More axes with data would make too large a sum: it has 3^axes parts. */
@@ -55,11 +40,11 @@ static const tn_value NOTHING = {0}; /* stands for 0 */
 
 /* ---- Reading the conditions --------------------------------------------------------------------- */
 
-static tn_status refuse(const pn_term *term, const char *unknown, const char *why) {
+tn_status pn_hard_refuse(const pn_term *term, const char *unknown, const char *why) {
   return pn_fail_at(
       TN_EUNSUPPORTED, term->place, strlen(term->name),
       "condition `%s` cannot be met by construction%s%s%s: %s. What can be hard: the value "
-      "of an unknown (u = ...) on whole faces of the box or at an end of the time, and "
+      "of an unknown (u = ...) on whole faces or at an end of the time, and "
       "u_t = ... at the start of the time beside the value there. Leave hard away, or "
       "write an ansatz",
       term->name, unknown ? " for `" : "", unknown ? unknown : "", unknown ? "`" : "", why);
@@ -124,24 +109,24 @@ static tn_status isolate(pn_problem *p, pn_expr **from, pn_expr **to) {
 }
 
 /* Splits a relation into its subject and its data. */
-static tn_status read_sides(const pn_term *term, const pn_relation *r, pn_problem *p,
+tn_status pn_hard_sides(const pn_term *term, const pn_relation *r, pn_problem *p,
                             const pn_piece *piece, size_t *unknown, bool *velocity,
                             pn_expr **data) {
   pn_expr *lhs = NULL, *rhs = NULL;
   if (r->op != PN_EQUAL)
-    return refuse(term, NULL, "it is an inequality");
+    return pn_hard_refuse(term, NULL, "it is an inequality");
   TN_TRY(pn_scalar(p, r->lhs, r->component, piece, &lhs));
   TN_TRY(pn_scalar(p, r->rhs, r->component, piece, &rhs));
   if (!pn_expr_unknowns(p, lhs) != !pn_expr_unknowns(p, rhs))
     TN_TRY(pn_expr_unknowns(p, lhs) ? isolate(p, &lhs, &rhs) : isolate(p, &rhs, &lhs));
   bool left = is_subject(p, lhs, unknown, velocity);
   if (!left && !is_subject(p, rhs, unknown, velocity))
-    return refuse(term, NULL, "neither side is an unknown alone");
+    return pn_hard_refuse(term, NULL, "neither side is an unknown alone");
   *data = left ? rhs : lhs;
   if (pn_expr_unknowns(p, *data))
-    return refuse(term, p->unknowns[*unknown].name, "the other side contains an unknown");
+    return pn_hard_refuse(term, p->unknowns[*unknown].name, "the other side contains an unknown");
   if (mentions_table(p, *data)) /* the lift is differentiated, and moved to other faces */
-    return refuse(term, p->unknowns[*unknown].name, "the other side contains a table");
+    return pn_hard_refuse(term, p->unknowns[*unknown].name, "the other side contains a table");
   return TN_OK;
 }
 
@@ -169,37 +154,39 @@ static tn_status read_piece(pn_model *m, const pn_term *term, const pn_relation 
   size_t unknown = 0;
   bool velocity = false;
   pn_expr *data = NULL;
-  TN_TRY(read_sides(term, r, p, piece, &unknown, &velocity, &data));
+  TN_TRY(pn_hard_sides(term, r, p, piece, &unknown, &velocity, &data));
   const pn_unknown *u = &p->unknowns[unknown];
   if (piece->n_fixed != 1 || piece->filter)
-    return refuse(term, u->name, "it holds on a part of a face");
+    return pn_hard_refuse(term, u->name, "it holds on a part of a face");
   if (pn_takes_unknowns(p, u))
-    return refuse(term, u->name, "the unknown is a function of another one");
+    return pn_hard_refuse(term, u->name, "the unknown is a function of another one");
   size_t c = piece->fixed[0];
   uint32_t known = 0;
   for (size_t j = 0; j < u->n_of; ++j)
     known |= UINT32_C(1) << u->of[j];
   if (pn_moves(&p->coordinates[c]))
-    return refuse(term, u->name, "the ends of that coordinate move");
+    return pn_hard_refuse(term, u->name, "the ends of that coordinate move");
   if (piece->side[0] == 0)
-    return refuse(term, u->name, "it holds inside the domain");
+    return pn_hard_refuse(term, u->name, "it holds inside the domain");
   if (!(known >> c & 1u))
-    return refuse(term, u->name, "the unknown does not depend on that coordinate");
+    return pn_hard_refuse(term, u->name, "the unknown does not depend on that coordinate");
   if (pn_expr_depends(p, data) & ~known & ~(UINT32_C(1) << c))
-    return refuse(term, u->name, "the other side varies with more coordinates than the unknown");
+    return pn_hard_refuse(term, u->name, "the other side varies with more coordinates than the unknown");
   if (p->coordinates[c].role == PN_PARAMETER)
-    return refuse(term, u->name, "a parameter has no faces");
+    return pn_hard_refuse(term, u->name, "a parameter has no faces");
   bool start = p->coordinates[c].role == PN_TIME && piece->side[0] < 0;
   if (velocity && !start)
-    return refuse(term, u->name, "u_t can be exact at the start of the time only");
+    return pn_hard_refuse(term, u->name, "u_t can be exact at the start of the time only");
   axis *a = axis_of(&m->hard[unknown], c);
   return give(velocity ? &a->velocity : piece->side[0] < 0 ? &a->lo : &a->hi, term, u->name, data);
 }
 
 static tn_status read_condition(pn_model *m, const pn_term *term) {
   if (term->where != PN_ON)
-    return refuse(term, NULL, "it does not stand on faces (on = ...)");
-  for (size_t r = 0; r < term->n_relations; ++r)
+    return pn_hard_refuse(term, NULL, "it does not stand on faces (on = ...)");
+  for (size_t r = 0; r < term->n_relations && pn_hard_on_bodies(term); ++r)
+    TN_TRY(pn_hard_surface_read(m, term, &term->relations[r]));
+  for (size_t r = 0; r < term->n_relations && !pn_hard_on_bodies(term); ++r)
     for (size_t i = 0; i < term->n_pieces; ++i)
       TN_TRY(read_piece(m, term, &term->relations[r], &term->pieces[i]));
   return TN_OK;
@@ -212,9 +199,9 @@ static tn_status complete(const pn_unknown *u, plan *h) {
     axis *a = &h->axis[i];
     const pn_term *term = a->lo.term ? a->lo.term : a->hi.term;
     if (a->velocity.value && !a->lo.value)
-      return refuse(a->velocity.term, u->name, "the value at the start is not hard");
+      return pn_hard_refuse(a->velocity.term, u->name, "the value at the start is not hard");
     if (a->velocity.value && a->hi.value)
-      return refuse(a->velocity.term, u->name, "the value at the end of the time is given too");
+      return pn_hard_refuse(a->velocity.term, u->name, "the value at the end of the time is given too");
     if (u->parity && a->coordinate == u->parity_coordinate && !a->hi.value)
       a->hi = (end){.value = a->lo.value, .term = term, .mirror = u->parity};
     if (u->parity && a->coordinate == u->parity_coordinate && !a->lo.value)
@@ -418,6 +405,9 @@ tn_status pn_hard_new(pn_model *model) {
       TN_TRY(read_condition(model, &p->conditions[i]));
   for (size_t u = 0; u < p->n_unknowns; ++u)
     TN_TRY(complete(&p->unknowns[u], &model->hard[u]));
+  for (size_t u = 0; u < p->n_unknowns; ++u)
+    if (model->hard[u].n_surfaces)
+      TN_TRY(pn_hard_axes_to_surfaces(model->problem, &p->unknowns[u], &model->hard[u]));
   return check_agreement(model);
 }
 
@@ -564,6 +554,8 @@ static bool has_data(const axis *a) {
 tn_status pn_hard_apply(pn_frame *f, size_t unknown, tn_value *value) {
   const pn_problem *p = f->scope->model->problem;
   const plan *h = &f->scope->model->hard[unknown];
+  if (h->n_surfaces)
+    return pn_hard_surface_apply(f, h->n_surfaces, h->surface, value);
   if (h->n == 0)
     return TN_OK;
   size_t n_data = 0;

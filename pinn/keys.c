@@ -82,6 +82,12 @@ const char *pn_key_type_text(pn_key_type type) {
     return "a string of names";
   case PN_RANGE:
     return "[low, high]";
+  case PN_VECTOR:
+    return "a list of numbers";
+  case PN_VECTORS:
+    return "a list of points, as in [[0, 0], [1, 0], [0, 1]]";
+  case PN_FACTORS:
+    return "a number or a list of numbers";
   case PN_ERRORS:
     return "a number or a table of numbers";
   case PN_NETWORK:
@@ -216,6 +222,13 @@ static bool all_of(const pn_toml *array, bool numbers, bool strings) {
   return array->n > 0;
 }
 
+static bool all_vectors(const pn_toml *array) {
+  for (size_t i = 0; i < array->n; ++i)
+    if (array->items[i]->kind != PN_TOML_ARRAY || !all_of(array->items[i], true, true))
+      return false;
+  return array->n > 0;
+}
+
 static bool has_type(const pn_toml *v, pn_key_type type) {
   bool string = v->kind == PN_TOML_STRING, array = v->kind == PN_TOML_ARRAY;
   switch (type) {
@@ -240,6 +253,12 @@ static bool has_type(const pn_toml *v, pn_key_type type) {
     return v->kind == PN_TOML_BOOLEAN;
   case PN_RANGE:
     return array && v->n == 2 && all_of(v, true, true);
+  case PN_VECTOR:
+    return array && all_of(v, true, true);
+  case PN_VECTORS:
+    return array && all_vectors(v);
+  case PN_FACTORS:
+    return is_number(v) || string || (array && all_of(v, true, true));
   case PN_ERRORS:
     return is_number(v) || string || v->kind == PN_TOML_TABLE;
   case PN_NETWORK:

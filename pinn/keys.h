@@ -18,6 +18,9 @@ typedef enum pn_key_type {
   PN_PREDICATE,  /* string */
   PN_NAMES,      /* string "x, t" */
   PN_RANGE,      /* array of two numbers or expressions */
+  PN_VECTOR,     /* array of numbers or expressions */
+  PN_VECTORS,    /* array of such arrays */
+  PN_FACTORS,    /* a REAL or a VECTOR */
   PN_ERRORS,     /* number, or table unknown = number */
   PN_NETWORK,    /* table with the keys of [network] */
   PN_ANY

@@ -233,6 +233,14 @@ static const char *schema_type(pn_key_type type) {
   case PN_RANGE:
     return "\"type\": \"array\", \"items\": {\"type\": [\"number\", \"string\"]}, "
            "\"minItems\": 2, \"maxItems\": 2";
+  case PN_VECTOR:
+    return "\"type\": \"array\", \"items\": {\"type\": [\"number\", \"string\"]}";
+  case PN_VECTORS:
+    return "\"type\": \"array\", \"items\": {\"type\": \"array\", \"items\": "
+           "{\"type\": [\"number\", \"string\"]}}";
+  case PN_FACTORS:
+    return "\"type\": [\"number\", \"string\", \"array\"], \"items\": {\"type\": "
+           "[\"number\", \"string\"]}";
   case PN_ERRORS:
     return "\"type\": [\"number\", \"string\", \"object\"]";
   case PN_NETWORK:

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "pinn/banner.h"
+#include "pinn/region.h"
 
 enum { WIDTH = PN_WIDTH, LABEL = PN_LABEL };
 
@@ -133,6 +134,33 @@ static size_t widest(size_t n, const pn_term *terms, size_t width) {
   return width;
 }
 
+/* "domain 0.8036505, outer 4, hole 1.570796": how large the parts are, where there are shapes. */
+static tn_status put_measures(pn_text *out, const pn_problem *p, const pn_sites *sites) {
+  pn_text line = {0};
+  char number[48];
+  double size = 0;
+  bool exact = false;
+  if (!p->box)
+    return TN_OK;
+  TN_TRY(pn_body_measure(p->region ? p->region : p->box, &size, &exact));
+  snprintf(number, sizeof number, "domain %.7g", size);
+  pn_put(&line, number);
+  for (size_t m = 0; m < sites->n_terms; ++m) {
+    double extent = 0;
+    for (size_t k = 0; k < sites->terms[m].n_sites; ++k)
+      extent += sites->sites[sites->terms[m].site[k]].extent;
+    if (extent == 0 || sites->terms[m].term->where != PN_ON)
+      continue;
+    snprintf(number, sizeof number, " %.7g", extent);
+    pn_putf(&line, ", %s%s", sites->terms[m].term->name, number);
+  }
+  tn_status status = pn_text_status(&line);
+  if (status == TN_OK)
+    pn_put_wrapped(out, "measures", LABEL, line.text);
+  pn_text_free(&line);
+  return status;
+}
+
 tn_status pn_put_terms(pn_text *out, const pn_model *model, const pn_sites *sites) {
   const pn_problem *p = model->problem;
   size_t width = widest(p->n_conditions, p->conditions, widest(p->n_equations, p->equations, 8));
@@ -142,7 +170,7 @@ tn_status pn_put_terms(pn_text *out, const pn_model *model, const pn_sites *site
     TN_TRY(put_term(out, model, sites, i == 0 ? "equation" : "", &p->equations[i], width));
   for (size_t i = 0; i < p->n_conditions; ++i)
     TN_TRY(put_term(out, model, sites, i == 0 ? "condition" : "", &p->conditions[i], width));
-  return TN_OK;
+  return put_measures(out, p, sites);
 }
 
 tn_status pn_put_networks(pn_text *out, const pn_model *model) {

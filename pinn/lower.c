@@ -221,7 +221,15 @@ static tn_status lower_mask(pn_frame *f, const pn_expr *e, tn_value *out) {
   case PN_EVERYWHERE:
     *out = always(f);
     return TN_OK;
+  case PN_SHAPE:
+  case PN_INSIDE:
+    TN_TRY(pn_frame_inside(f, e, &a));
+    *out = tn_gt(a, pn_frame_number(f, 0.5));
+    return TN_OK;
   case PN_BOUNDARY:
+    if (problem_of(f)->region)
+      return pn_expr_fail(TN_EUNSUPPORTED, e,
+                          "`boundary` of a region is no test for values: it stands in `on`");
     return on_boundary(f, out);
   case PN_NOT:
     TN_TRY(lower_mask(f, e->args[0], &a));
@@ -520,6 +528,8 @@ static tn_status lower_node(pn_frame *f, const pn_expr *e, tn_value *out) {
   case PN_DUMMY:
     *out = f->dummy[e->index];
     return out->graph ? TN_OK : pn_expr_fail(TN_EINPUT, e, "`%s` has no value here", e->name);
+  case PN_INSIDE:
+    return pn_frame_inside(f, e, out);
   case PN_DIVERGENCE:
   case PN_LAPLACE:
   case PN_CURL:
@@ -527,6 +537,10 @@ static tn_status lower_node(pn_frame *f, const pn_expr *e, tn_value *out) {
   case PN_NORM:
   case PN_NORMAL_DERIVATIVE:
   case PN_NORMAL: { /* not written out yet */
+    if (e->kind == PN_NORMAL && f->scope->normal[e->index].graph) {
+      *out = f->scope->normal[e->index];
+      return TN_OK;
+    }
     pn_expr *tree = NULL;
     if (e->components != 1)
       break;

@@ -53,6 +53,8 @@ tn_status pn_lost_value(tn_graph *graph) TN_MUST_USE;
 bool pn_is_number(tn_value value, double *number);
 /* The place of e on the nodes that follow. */
 void pn_place_nodes(tn_graph *graph, const pn_expr *e);
+/* 1 inside the shape of a PN_INSIDE or PN_SHAPE, else 0, at the points themselves. */
+tn_status pn_frame_inside(pn_frame *frame, const pn_expr *e, tn_value *out) TN_MUST_USE;
 /* The scope of means, made if there is none. */
 tn_status pn_scope_mean(pn_scope *scope, pn_scope **out) TN_MUST_USE;
 

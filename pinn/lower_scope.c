@@ -6,7 +6,9 @@
  * gradient 0 where the inequality holds.
  */
 #include "pinn/lower.h"
+#include "pinn/region.h"
 
+#include <stdio.h>
 #include <string.h>
 
 tn_status pn_scope_new(pn_model *model, const char *name, const pn_piece *piece, uint32_t needed,
@@ -26,7 +28,39 @@ tn_status pn_scope_new(pn_model *model, const char *name, const pn_piece *piece,
         tn_input(model->graph, p->coordinates[i].name, model->dtype, tn_shape_points(out->axis));
     out->free_[i] = true;
   }
+  for (size_t i = 0; i < p->n_coordinates && out->axis; ++i) {
+    char label[96];
+    if (!pn_piece_curved(piece) || p->coordinates[i].role != PN_SPACE)
+      continue;
+    snprintf(label, sizeof label, "normal.%s", p->coordinates[i].name);
+    out->normal[i] = tn_input(model->graph, label, model->dtype, tn_shape_points(out->axis));
+  }
   return tn_graph_error(model->graph);
+}
+
+tn_status pn_frame_inside(pn_frame *f, const pn_expr *e, tn_value *out) {
+  pn_scope *s = f->scope;
+  const pn_problem *p = s->model->problem;
+  for (size_t i = 0; i < p->n_coordinates; ++i)
+    if (p->coordinates[i].role == PN_SPACE && !tn_same(f->coordinate[i], s->coordinate[i]))
+      return pn_expr_fail(TN_EUNSUPPORTED, e,
+                          "`%s` is known at the points themselves, not at another %s", e->name,
+                          p->coordinates[i].name);
+  for (size_t i = 0; i < s->n_insides; ++i)
+    if (s->inside[i] == e->index) {
+      *out = s->inside_leaf[i];
+      return TN_OK;
+    }
+  if (s->n_insides == sizeof s->inside / sizeof s->inside[0])
+    return pn_expr_fail(TN_EUNSUPPORTED, e, "more than %zu shapes in one condition", s->n_insides);
+  char label[96];
+  snprintf(label, sizeof label, "inside.%s",
+           e->index == PN_NONE ? "domain" : p->shapes[e->index].name);
+  *out = tn_input(s->model->graph, label, s->model->dtype,
+                  s->axis ? tn_shape_points(s->axis) : tn_shape_scalar());
+  s->inside[s->n_insides] = e->index;
+  s->inside_leaf[s->n_insides++] = *out;
+  return TN_OK;
 }
 
 tn_status pn_scope_mean(pn_scope *scope, pn_scope **out) {
@@ -133,7 +167,8 @@ tn_status pn_lower_terms(pn_scope *scope, const pn_relation *relation, size_t ca
   return status;
 }
 
-void pn_join_data(const pn_problem *problem, size_t *n, tn_value *values, pn_expr **exprs, int *signs) {
+void pn_join_data(const pn_problem *problem, size_t *n, tn_value *values, pn_expr **exprs,
+                  int *signs) {
   size_t kept = 0, data = PN_NONE;
   for (size_t i = 0; i < *n; ++i) {
     if (pn_expr_unknowns(problem, exprs[i]) == 0 && data != PN_NONE) {

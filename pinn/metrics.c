@@ -4,12 +4,13 @@
  * or 201 x 101), or at 16 384 Sobol points from three arguments on. With an exact solution e
  *
  *   rel_l2 = sqrt(sum (u - e)^2 / sum e^2),   linf = max |u - e|;   points where e is not finite
- *   are left out.
+ *   are left out, and so are points outside the region or the part that u lives in.
  *
  * Points run through the programs in blocks, so that memory does not grow with their number (exact
  * solutions may hold hundreds of numbers a point); the sums are over all points in order.
  */
 #include "pinn/metrics_inside.h"
+#include "pinn/region.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -60,7 +61,7 @@ static tn_status place_points(const pn_problem *problem, pn_site *points) {
 
 static tn_status make_group(pn_metrics *q, const pn_unknown *unknown, pn_group *g) {
   const pn_problem *problem = q->model->problem;
-  *g = (pn_group){.n_of = unknown->n_of};
+  *g = (pn_group){.n_of = unknown->n_of, .points.piece = problem->domain};
   snprintf(g->points.key, sizeof g->points.key, "fields");
   for (size_t j = 0; j < unknown->n_of; ++j) {
     g->of[j] = unknown->of[j];
@@ -68,6 +69,8 @@ static tn_status make_group(pn_metrics *q, const pn_unknown *unknown, pn_group *
   }
   const pn_draw draw = {.kind = PN_DRAW_CHECK, .seed = q->seed, .factor = 1};
   TN_TRY(TN_NEW(problem->n_unknowns, &g->unknown));
+  if (pn_space_bits(problem) & ~g->points.free_) /* a region says nothing then */
+    g->points.piece = NULL;
   if (g->n_of <= 2)
     TN_TRY(grid_points(problem, g));
   else
@@ -103,6 +106,21 @@ static tn_status make_groups(pn_metrics *q) {
     most = g->n * g->points.n > most ? g->n * g->points.n : most;
   }
   return TN_NEW(most, &q->value);
+}
+
+/* Where unknown u lives, if not everywhere. */
+static tn_status find_lives(pn_metrics *q, size_t u) {
+  const pn_problem *problem = q->model->problem;
+  const pn_group *g = &q->groups[q->group_of[u]];
+  double point[PN_MAX_COORDINATES];
+  if (!problem->region && !problem->unknowns[u].in)
+    return TN_OK;
+  TN_TRY(TN_NEW(g->points.n, &q->lives[u]));
+  for (size_t i = 0; i < g->points.n; ++i) {
+    pn_site_point(problem, &g->points, i, point);
+    q->lives[u][i] = pn_unknown_lives(problem, u, point);
+  }
+  return TN_OK;
 }
 
 /* ---- Fields ---------------------------------------------------------------------------------- */
@@ -225,8 +243,9 @@ static void compare(const pn_metrics *q, size_t u, const double *x, pn_field_err
   const pn_problem *problem = q->model->problem;
   const pn_group *g = &q->groups[q->group_of[u]];
   const double *e = q->exact[u];
+  const bool *lives = q->lives[u];
   double error = 0, size = 0, square = 0;
-  size_t worst = 0, n = 0;
+  size_t worst = 0, n = 0, total = 0;
   *out = (pn_field_error){.known = e != NULL,
                           .lowest = INFINITY,
                           .highest = -INFINITY,
@@ -234,6 +253,9 @@ static void compare(const pn_metrics *q, size_t u, const double *x, pn_field_err
   if (e && isnan(out->accept))
     out->accept = wrong_answer;
   for (size_t i = 0; i < g->points.n; ++i) {
+    if (lives && !lives[i])
+      continue;
+    ++total;
     square += x[i] * x[i];
     out->lowest = fmin(out->lowest, x[i]);
     out->highest = fmax(out->highest, x[i]);
@@ -250,7 +272,7 @@ static void compare(const pn_metrics *q, size_t u, const double *x, pn_field_err
   }
   if (n == 0)
     out->linf = NAN;
-  out->rms = sqrt(square / (double)g->points.n);
+  out->rms = sqrt(square / (double)(total ? total : 1));
   out->rel_l2 = n == 0 ? NAN : size > 0 ? sqrt(error / size) : sqrt(error / (double)n);
   pn_site_point(problem, &g->points, n ? worst : PN_NONE, out->place);
   out->accepted = isnan(out->accept) || (out->known && out->rel_l2 <= out->accept);
@@ -273,9 +295,12 @@ static tn_status build(pn_metrics *q) {
   size_t n = q->model->problem->n_unknowns;
   TN_TRY(pn_theta_new(q->model, &q->theta));
   TN_TRY(TN_NEW(n, &q->exact));
+  TN_TRY(TN_NEW(n, &q->lives));
   TN_TRY(make_groups(q));
-  for (size_t u = 0; u < n; ++u)
+  for (size_t u = 0; u < n; ++u) {
     TN_TRY(evaluate_exact(q, u));
+    TN_TRY(find_lives(q, u));
+  }
   for (size_t k = 0; k < q->n_groups; ++k)
     TN_TRY(compile_fields(q, &q->groups[k]));
   return pn_metrics_compile_terms(q);
@@ -310,6 +335,8 @@ void pn_metrics_free(pn_metrics **metrics) {
   }
   for (size_t u = 0; q->exact && u < q->model->problem->n_unknowns; ++u)
     tn_free(&q->exact[u]);
+  for (size_t u = 0; q->lives && u < q->model->problem->n_unknowns; ++u)
+    tn_free(&q->lives[u]);
   tn_exec_free(&q->check_exec);
   tn_program_free(&q->check_program);
   pn_clear_feeds(q->n_shares, &q->share);
@@ -320,6 +347,7 @@ void pn_metrics_free(pn_metrics **metrics) {
   tn_free(&q->groups);
   tn_free(&q->group_of);
   tn_free(&q->exact);
+  tn_free(&q->lives);
   tn_free(&q->value);
   tn_free(&q->rows);
   tn_free(metrics);

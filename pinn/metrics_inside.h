@@ -50,6 +50,7 @@ struct pn_metrics {
   pn_group *groups;
   size_t *group_of; /* one an unknown */
   double **exact;   /* one an unknown; NULL without exact solution */
+  bool **lives;     /* one an unknown: at which points of its group; NULL: at all */
   double *value;    /* scratch: points times unknowns of a group, the most of all */
   pn_part part[PN_PARTS];
   pn_sites *hard; /* those of part[PN_BUILT_IN] */

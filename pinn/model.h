@@ -149,6 +149,10 @@ typedef struct pn_scope {
   bool is_mean; /* this is the scope of a mean */
   bool exact; /* unknowns stand for their exact expressions (check); no network is called */
   const pn_piece *piece; /* the normal for dn; may be NULL */
+  tn_value normal[PN_MAX_COORDINATES]; /* inputs on a curved piece; else graph NULL */
+  size_t n_insides;      /* shapes that inside(A) asks about, each an input of 0 and 1 */
+  size_t inside[8];
+  tn_value inside_leaf[8];
   size_t n_tables;       /* tables used, each a [N] input that the caller binds to table values */
   size_t table[16];
   tn_value table_leaf[16];

@@ -30,6 +30,8 @@ const char *pn_sort_text(pn_sort sort) {
     return "a table";
   case PN_IS_PARAMETER:
     return "a parameter";
+  case PN_IS_SHAPE:
+    return "a shape";
   default:
     return "nothing";
   }
@@ -70,6 +72,11 @@ static bool declared_at(const pn_problem *p, size_t k, declared *out) {
     return true;
   }
   k -= p->n_tables;
+  if (k >= p->n_parameters && k < p->n_parameters + p->n_shapes) {
+    k -= p->n_parameters;
+    *out = (declared){PN_IS_SHAPE, k, p->shapes[k].name, p->shapes[k].place};
+    return true;
+  }
   if (k >= p->n_parameters)
     return false;
   *out = (declared){PN_IS_PARAMETER, k, p->parameters[k].name, p->parameters[k].place};
@@ -394,7 +401,7 @@ tn_status pn_no_coordinate(const pn_problem *problem, const pn_expr *expr, const
 /* "x, t (coordinates); u (unknowns)" */
 static void list_names(const pn_problem *p, char *out, size_t size) {
   static const char *const groups[] = {"",         "coordinates", "constants",
-                                       "unknowns", "definitions", "tables", "parameters"};
+                                       "unknowns", "definitions", "tables", "parameters", "shapes"};
   declared d, after;
   *out = 0;
   for (size_t k = 0; declared_at(p, k, &d); ++k) {

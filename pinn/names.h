@@ -13,7 +13,8 @@ typedef enum pn_sort {
   PN_IS_UNKNOWN,
   PN_IS_DEFINITION,
   PN_IS_TABLE,
-  PN_IS_PARAMETER
+  PN_IS_PARAMETER,
+  PN_IS_SHAPE
 } pn_sort;
 
 const char *pn_sort_text(pn_sort sort); /* "a coordinate" */

@@ -1,4 +1,4 @@
-/* points.c: drawing the points at which a problem is asked to hold.
+/* points.c: the layout of the points at which a problem is asked to hold.
  *
  * Layout. Every piece of a condition is a site; an equation in the whole box shares its site with
  * all others of the same coordinates, so that their derivatives are computed once: `interior` for
@@ -20,22 +20,22 @@
  * no bit. No two sites have one key: a name with a mark of keys in it gets its kind before it, and
  * what is too long ends in a digest of all of it.
  *
- * Filters are met by rejection along one sequence, so what remains of a Sobol sequence is still
- * even.
+ * points_draw.c puts the points there.
  */
-#include "pinn/points.h"
+#include "pinn/points_inside.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "pinn/files.h"
+#include "pinn/region.h"
 #include "pinn/sobol.h"
 #include "pinn/text.h"
 
 static const char *const shared_key = "interior";
 
-enum { FEWEST = 1024, MOST = 32768, MEASURE_POINTS = 4096, FEWEST_TRIES = 1 << 16 };
+enum { FEWEST = 1024, MOST = 32768, MEASURE_POINTS = 4096 };
 
 /* ---- Layout ---------------------------------------------------------------------------------- */
 
@@ -46,19 +46,21 @@ static size_t power_of_two_above(double x) {
   return n;
 }
 
-static size_t bits(uint32_t mask) {
-  size_t n = 0;
-  for (; mask; mask &= mask - 1)
-    ++n;
-  return n;
+uint32_t pn_space_bits(const pn_problem *problem) {
+  uint32_t mask = 0;
+  for (size_t i = 0; i < problem->n_coordinates; ++i)
+    mask |= (uint32_t)(problem->coordinates[i].role == PN_SPACE) << i;
+  return mask;
 }
 
-static uint32_t free_of(const pn_problem *problem, const pn_term *term, const pn_piece *piece) {
-  uint32_t mask = term->coordinates;
+uint32_t pn_piece_free(const pn_problem *problem, const pn_term *term, const pn_piece *piece) {
+  uint32_t mask = term->coordinates, space = pn_space_bits(problem);
   if (!piece)
     return mask;
   if (piece->filter)
     mask |= pn_expr_depends(problem, piece->filter);
+  if (piece->whole || ((piece->body || piece->n_sides) && (mask & space)))
+    mask |= space; /* whether a point belongs to a body depends on all of them */
   for (size_t j = 0; j < piece->n_fixed; ++j)
     mask &= ~((uint32_t)1 << piece->fixed[j]);
   return mask;
@@ -112,7 +114,7 @@ static void put_shared(pn_text *key, const pn_sites *sites, uint32_t free_) {
   const pn_coordinate *c = sites->problem->coordinates;
   pn_put(key, shared_key);
   const char *before = NULL; /* the last name put */
-  for (size_t left = free_ == sites->volume ? 0 : bits(free_); left > 0; --left) {
+  for (size_t left = free_ == sites->volume ? 0 : pn_points_bits(free_); left > 0; --left) {
     const char *next = NULL;
     for (size_t i = 0; i < sites->problem->n_coordinates; ++i)
       if ((free_ >> i & 1) && (!before || strcmp(c[i].name, before) > 0) &&
@@ -129,7 +131,7 @@ static tn_status filter_share(const pn_sites *sites, const pn_site *site, double
   char name[PN_SITE_KEY + 16];
   snprintf(name, sizeof name, "measure:%s", site->key);
   double *u = NULL, point[PN_MAX_COORDINATES];
-  size_t f = bits(site->free_), held = 0;
+  size_t f = pn_points_bits(site->free_), held = 0;
   *share = 1;
   if (!site->piece || !site->piece->filter || f == 0)
     return TN_OK;
@@ -184,12 +186,17 @@ tn_status pn_sites_add(pn_sites *sites, const char *full, const pn_term *term,
   site->term = term;
   site->piece = piece;
   site->free_ = free_;
+  site->space = pn_space_bits(sites->problem);
   site->wanted = free_ ? wanted : 1;
   double share = 1;
-  TN_TRY(filter_share(sites, site, &share));
+  bool bodied = pn_site_bodied(sites->problem, site);
+  if (bodied)
+    TN_TRY(pn_body_site_measure(sites->problem, site, &share, &site->extent));
+  else
+    TN_TRY(filter_share(sites, site, &share));
   site->measure = share;
   for (size_t c = 0; c < sites->problem->n_coordinates; ++c)
-    if (free_ >> c & 1)
+    if ((free_ >> c & 1) && !(bodied && (site->space >> c & 1)))
       site->measure *= relative_length(sites->problem, c);
   *out = sites->n_sites++;
   return TN_OK;
@@ -207,6 +214,13 @@ static size_t default_points(size_t interior, size_t f, size_t d) {
   return points < interior ? points : interior;
 }
 
+/* A curved surface has one dimension less than coordinates that vary on it. */
+static size_t dimensions(const pn_piece *piece, uint32_t free_) {
+  return pn_points_bits(free_) - pn_piece_curved(piece);
+}
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
 /* Residuals of the whole problem with `interior` points of each equation. */
 static double count_rows(const pn_problem *problem, const bool *skip, size_t interior, size_t d) {
   double rows = 0;
@@ -220,8 +234,7 @@ static double count_rows(const pn_problem *problem, const bool *skip, size_t int
     if (skip && skip[i])
       continue;
     for (size_t k = 0; k < term->n_pieces; ++k)
-      if (bits(free_of(problem, term, &term->pieces[k])) > f)
-        f = bits(free_of(problem, term, &term->pieces[k]));
+      f = larger(f, dimensions(&term->pieces[k], pn_piece_free(problem, term, &term->pieces[k])));
     size_t points = term->points ? term->points : default_points(interior, f, d);
     rows += (double)term->n_relations * (double)points;
   }
@@ -267,17 +280,21 @@ static tn_status add_site(pn_sites *sites, pn_text *key, const pn_term *term, co
 static tn_status add_volume(pn_sites *sites, const pn_term *term, pn_term_sites *out) {
   const pn_problem *problem = sites->problem;
   const pn_piece *piece = term->n_pieces ? &term->pieces[0] : NULL;
-  bool own = term->points || term->is_condition || (piece && piece->filter);
+  bool part = piece && piece->body != problem->region && !term->part;
+  bool own = term->points || term->is_condition || (piece && piece->filter) || part;
   pn_text key = {0};
   out->n_sites = 1;
   TN_TRY(TN_NEW(1, &out->site));
-  uint32_t free_ = free_of(problem, term, piece);
+  uint32_t free_ = pn_piece_free(problem, term, piece);
   size_t wanted = term->points ? term->points : sites->interior;
   if (own)
     put_name(&key, term, true);
   else
     put_shared(&key, sites, free_);
-  return add_site(sites, &key, term, own ? piece : NULL, free_, wanted, &out->site[0]);
+  if (!own && term->part)
+    pn_putf(&key, ":in=%s", term->part);
+  return add_site(sites, &key, term, own || piece->body ? piece : NULL, free_, wanted,
+                  &out->site[0]);
 }
 
 static tn_status add_surface(pn_sites *sites, const pn_term *term, pn_term_sites *out) {
@@ -286,16 +303,19 @@ static tn_status add_surface(pn_sites *sites, const pn_term *term, pn_term_sites
   TN_TRY(TN_NEW(term->n_pieces, &out->site));
   for (size_t k = 0; k < term->n_pieces; ++k) {
     const pn_piece *piece = &term->pieces[k];
-    uint32_t free_ = free_of(sites->problem, term, piece);
+    uint32_t free_ = pn_piece_free(sites->problem, term, piece);
     pn_text key = {0};
     put_name(&key, term, false);
     put_fixed(&key, sites->problem, piece);
+    if (piece->whole)
+      pn_putf(&key, ":on=%s", piece->surface);
     TN_TRY(add_site(sites, &key, term, piece, free_, 1, &out->site[k]));
-    if (bits(free_) > most_free)
-      most_free = bits(free_);
+    if (dimensions(piece, free_) > most_free)
+      most_free = dimensions(piece, free_);
   }
-  size_t total =
-      term->points ? term->points : default_points(sites->interior, most_free, bits(sites->volume));
+  size_t total = term->points
+                     ? term->points
+                     : default_points(sites->interior, most_free, pn_points_bits(sites->volume));
   share_points(sites, out, total);
   return TN_OK;
 }
@@ -322,7 +342,7 @@ static tn_status lay_out(pn_sites *sites, size_t n_theta, const bool *skip) {
     sites->volume |= (uint32_t)1 << i;
   sites->interior = problem->points.interior
                         ? problem->points.interior
-                        : default_interior(problem, skip, n_theta, bits(sites->volume));
+                        : default_interior(problem, skip, n_theta, pn_points_bits(sites->volume));
   for (size_t i = 0; i < problem->n_equations; ++i)
     TN_TRY(add_term(sites, &problem->equations[i]));
   for (size_t i = 0; i < problem->n_conditions; ++i)
@@ -394,6 +414,7 @@ tn_status pn_sites_like(const pn_sites *like, pn_sites **out) {
     *site = like->sites[i];
     site->n = 0;
     memset(site->column, 0, sizeof site->column);
+    memset(site->normal, 0, sizeof site->normal);
   }
   if (status != TN_OK)
     pn_sites_free(&sites);
@@ -402,8 +423,10 @@ tn_status pn_sites_like(const pn_sites *like, pn_sites **out) {
 }
 
 void pn_site_clear(pn_site *site) {
-  for (size_t c = 0; c < PN_MAX_COORDINATES; ++c)
+  for (size_t c = 0; c < PN_MAX_COORDINATES; ++c) {
     tn_free(&site->column[c]);
+    tn_free(&site->normal[c]);
+  }
   site->n = 0;
 }
 
@@ -417,176 +440,6 @@ void pn_sites_free(pn_sites **sites) {
   tn_free(&(*sites)->terms);
   tn_free(&(*sites)->sites);
   tn_free(sites);
-}
-
-/* ---- Points ---------------------------------------------------------------------------------- */
-
-void pn_site_point(const pn_problem *problem, const pn_site *site, size_t i, double *point) {
-  for (size_t c = 0; c < problem->n_coordinates; ++c)
-    point[c] = i != PN_NONE && site->column[c] ? site->column[c][i] : NAN;
-  for (size_t j = 0; site->piece && j < site->piece->n_fixed; ++j)
-    point[site->piece->fixed[j]] = site->piece->value[j];
-}
-
-tn_status pn_site_resize(pn_site *site, size_t n) {
-  for (size_t c = 0; c < PN_MAX_COORDINATES; ++c) {
-    if (!(site->free_ >> c & 1))
-      continue;
-    double *column = NULL;
-    TN_TRY(TN_NEW(n, &column));
-    if (site->column[c])
-      memcpy(column, site->column[c], (site->n < n ? site->n : n) * sizeof *column);
-    tn_free(&site->column[c]);
-    site->column[c] = column;
-  }
-  site->n = n;
-  return TN_OK;
-}
-
-/* u in [0, 1] to the range of a coordinate. */
-static double place(const pn_coordinate *axis, double u) {
-  double x = axis->log_spacing ? axis->lo * exp(u * log(axis->hi / axis->lo))
-                               : axis->lo + (axis->hi - axis->lo) * u;
-  return fmin(fmax(x, axis->lo), axis->hi);
-}
-
-/* Where the unit coordinates of candidate points come from. */
-typedef struct source {
-  const pn_problem *problem;
-  const pn_site *site;
-  enum { SOBOL, UNIFORM, GRID } kind;
-  tn_stream stream;
-  size_t f;    /* free coordinates */
-  size_t side; /* GRID: points along each */
-} source;
-
-static tn_status unit_points(const source *s, size_t first, size_t n, double *u) {
-  if (s->kind == SOBOL)
-    return pn_sobol(s->f, s->stream, first, n, u);
-  for (size_t i = 0; i < n; ++i) {
-    uint64_t index = first + i;
-    for (size_t c = 0, k = 0; c < s->problem->n_coordinates; ++c) {
-      if (!(s->site->free_ >> c & 1))
-        continue;
-      double *x = &u[i * s->f + k++];
-      if (s->kind == UNIFORM) {
-        *x = tn_random_uniform(s->stream, (first + i) * PN_MAX_COORDINATES + c);
-        continue;
-      }
-      double j = (double)(index % s->side), side = (double)s->side;
-      index /= s->side;
-      bool ends =
-          s->problem->points.keep_corners && s->side > 1 && !s->problem->coordinates[c].periodic;
-      *x = ends ? j / (side - 1) : (j + 0.5) / side;
-    }
-  }
-  return TN_OK;
-}
-
-/* Keeps those of n candidates that the filter lets through, up to `most` points in the site. */
-static tn_status keep(const source *s, size_t n, const double *u, pn_site *site, size_t most) {
-  double point[PN_MAX_COORDINATES];
-  for (size_t i = 0; i < n && site->n < most; ++i) {
-    bool holds = true;
-    pn_site_point(s->problem, site, PN_NONE, point);
-    for (size_t c = 0, k = 0; c < s->problem->n_coordinates; ++c)
-      if (site->free_ >> c & 1)
-        point[c] = place(&s->problem->coordinates[c], u[i * s->f + k++]);
-    if (site->piece && site->piece->filter)
-      TN_TRY(pn_predicate_holds(s->problem, site->piece->filter, point, &holds));
-    if (!holds)
-      continue;
-    for (size_t c = 0; c < s->problem->n_coordinates; ++c)
-      if (site->free_ >> c & 1)
-        site->column[c][site->n] = point[c];
-    ++site->n;
-  }
-  return TN_OK;
-}
-
-tn_status pn_site_nothing(const pn_site *site) {
-  const pn_term *term = site->term;
-  return pn_fail_at(TN_EINPUT, term->place, strlen(term->name),
-                    "%s `%s` selects 0 points: no point of its part of the box fulfils \"%s\"",
-                    term->is_condition ? "condition" : "equation", term->name,
-                    term->region ? term->region : "everywhere");
-}
-
-static void start_source(const pn_sites *sites, const pn_site *site, const pn_draw *draw, size_t n,
-                         source *s) {
-  static const char *const kinds[] = {"train", "check", "pool", "scale"};
-  const pn_problem *problem = sites->problem;
-  char name[256];
-  snprintf(name, sizeof name, "points:%s:%zu:%zu:%s", kinds[draw->kind], draw->stage, draw->round,
-           site->key);
-  *s = (source){problem, site, SOBOL, tn_stream_of(draw->seed, name), bits(site->free_), 0};
-  const char *sampler = problem->points.sampler;
-  if (sampler && strcmp(sampler, "uniform") == 0)
-    s->kind = UNIFORM;
-  if (sampler && strcmp(sampler, "grid") == 0 && draw->kind == PN_DRAW_TRAIN) {
-    s->kind = GRID;
-    s->side = (size_t)floor(pow((double)n, 1.0 / (double)(s->f ? s->f : 1)) + 1e-9);
-    if (s->side < 1)
-      s->side = 1;
-  }
-}
-
-tn_status pn_site_draw(const pn_sites *sites, pn_site *site, const pn_draw *draw, size_t n) {
-  source s;
-  start_source(sites, site, draw, n, &s);
-  if (s.f == 0) {
-    bool holds = true;
-    double point[PN_MAX_COORDINATES];
-    pn_site_point(sites->problem, site, PN_NONE, point);
-    if (site->piece && site->piece->filter)
-      TN_TRY(pn_predicate_holds(sites->problem, site->piece->filter, point, &holds));
-    site->n = holds ? 1 : 0;
-    return holds ? TN_OK : pn_site_nothing(site);
-  }
-  size_t tries = n, chunk = n < 16 ? 16 : n;
-  bool filtered = site->piece && site->piece->filter;
-  if (s.kind == GRID) {
-    n = 1;
-    for (size_t k = 0; k < s.f; ++k)
-      n *= s.side;
-    tries = chunk = n;
-  } else if (filtered) {
-    tries = n < (SIZE_MAX >> 20) && n * 1024 > FEWEST_TRIES ? n * 1024 : FEWEST_TRIES;
-  } else {
-    chunk = n;
-  }
-  double *u = NULL;
-  site->n = 0;
-  TN_TRY(pn_site_resize(site, n));
-  site->n = 0;
-  TN_TRY(TN_NEW(chunk * s.f, &u));
-  tn_status status = TN_OK;
-  for (size_t first = 0; status == TN_OK && first < tries && site->n < n; first += chunk) {
-    status = unit_points(&s, first, chunk, u);
-    if (status == TN_OK)
-      status = keep(&s, chunk, u, site, n);
-  }
-  tn_free(&u);
-  if (status == TN_OK && site->n == 0)
-    status = pn_site_nothing(site);
-  return status;
-}
-
-/* ---- All sites ------------------------------------------------------------------------------- */
-
-tn_status pn_sites_draw(pn_sites *sites, const pn_draw *draw) {
-  const pn_points *options = &sites->problem->points;
-  bool grid = options->sampler && strcmp(options->sampler, "grid") == 0;
-  sites->corners = 0;
-  for (size_t i = 0; i < sites->n_sites; ++i) {
-    pn_site *site = &sites->sites[i];
-    size_t factor = site->free_ && draw->factor ? draw->factor : 1;
-    TN_TRY(pn_site_draw(sites, site, draw, site->wanted * factor));
-    bool surface = site->term->where == PN_ON && site->piece && site->free_;
-    if (surface && options->keep_corners && draw->kind == PN_DRAW_TRAIN)
-      TN_TRY(pn_site_corners(sites, site, grid));
-  }
-  return TN_OK;
 }
 
 size_t pn_term_points(const pn_sites *sites, size_t term) {

@@ -19,10 +19,13 @@ typedef struct pn_site {
   const pn_term *term;   /* its (first) user */
   const pn_piece *piece; /* NULL: the whole box; borrowed from the problem */
   uint32_t free_;        /* bit i: coordinate i varies and has a column */
+  uint32_t space;        /* bit i: coordinate i is one of space */
   double measure; /* length, area, ... of the piece in units of the file; filter counted in */
+  double extent;  /* of a body or its faces: length, area, volume in units of the file; else 0 */
   size_t wanted;  /* points to draw: 1 if nothing varies */
   size_t n;       /* points drawn */
   double *column[PN_MAX_COORDINATES]; /* [n] each, owned; NULL where the coordinate is fixed */
+  double *normal[PN_MAX_COORDINATES]; /* [n] each, owned; on curved pieces, of space coordinates */
 } pn_site;
 
 /* A term of the loss and its sites: site[i] belongs to piece i. An integral condition has one site
@@ -92,6 +95,10 @@ void pn_site_point(const pn_problem *problem, const pn_site *site, size_t i, dou
 tn_status pn_site_corners(pn_sites *sites, pn_site *site, bool grid) TN_MUST_USE;
 /* The error "condition `pull` selects 0 points ...". */
 tn_status pn_site_nothing(const pn_site *site) TN_MUST_USE;
+
+uint32_t pn_space_bits(const pn_problem *problem); /* bit i: coordinate i is one of space */
+/* The coordinates that vary on a piece (NULL: the whole box) for a term. */
+uint32_t pn_piece_free(const pn_problem *problem, const pn_term *term, const pn_piece *piece);
 
 size_t pn_term_points(const pn_sites *sites, size_t term); /* drawn, over all its sites */
 

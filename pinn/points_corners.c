@@ -7,15 +7,17 @@
  */
 #include <string.h>
 
-#include "pinn/points.h"
+#include "pinn/region.h"
 
 static bool holds_there(const pn_problem *problem, const pn_piece *piece, const double *point,
                         tn_status *status) {
   bool holds = true;
   for (size_t j = 0; j < piece->n_fixed; ++j)
     holds = holds && point[piece->fixed[j]] == piece->value[j];
-  if (holds && piece->filter && *status == TN_OK)
-    *status = pn_predicate_holds(problem, piece->filter, point, &holds);
+  if (pn_piece_curved(piece)) /* a corner belongs to none of the faces that meet there */
+    return false;
+  if (holds && *status == TN_OK)
+    *status = pn_piece_holds(problem, piece, point, NULL, &holds);
   return holds;
 }
 

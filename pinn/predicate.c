@@ -16,6 +16,7 @@
  * filter.
  */
 #include "pinn/names.h"
+#include "pinn/region.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,7 +29,10 @@ enum { MOST_CONJUNCTIONS = 512, MOST_LITERALS = 64 };
 typedef struct conjunction {
   pn_piece piece; /* what is fixed, and the filter so far */
   bool boundary, not_boundary;
-  size_t n_not; /* excluded planes */
+  bool shape;               /* a shape is named, or an interface */
+  uint64_t made_by, not_by; /* tags of faces */
+  size_t interface;         /* PN_NONE */
+  size_t n_not;             /* excluded planes */
   size_t not_axis[MOST_LITERALS];
   double not_value[MOST_LITERALS];
 } conjunction;
@@ -120,6 +124,8 @@ static pn_kind negated(pn_kind kind) {
 static tn_status literal(const work *w, const pn_expr *e, bool negative, list *out) {
   TN_TRY(take(w, 1, out));
   conjunction *c = &out->items[0];
+  c->made_by = UINT64_MAX;
+  c->interface = PN_NONE;
   out->n = 1;
   size_t axis = 0;
   double value = 0;
@@ -131,6 +137,28 @@ static tn_status literal(const work *w, const pn_expr *e, bool negative, list *o
     c->boundary = !negative;
     c->not_boundary = negative;
     return TN_OK;
+  case PN_SHAPE:
+    c->shape = !negative;
+    if (negative)
+      c->not_by = w->problem->shapes[e->index].tags;
+    else
+      c->made_by = w->problem->shapes[e->index].tags;
+    return TN_OK;
+  case PN_INTERFACE:
+    if (negative)
+      return pn_expr_fail(TN_EINPUT, e, "`not` an interface is no surface");
+    c->shape = true;
+    c->interface = e->index;
+    return TN_OK;
+  case PN_INSIDE: {
+    pn_expr *copy = NULL;
+    TN_TRY(pn_expr_make(w->problem->arena, PN_INSIDE, e, 0, NULL, &copy));
+    copy->index = e->index;
+    copy->name = e->name;
+    c->piece.filter = copy;
+    return negative ? pn_expr_make(w->problem->arena, PN_NOT, e, 1, &copy, &c->piece.filter)
+                    : TN_OK;
+  }
   case PN_EQUAL:
     TN_TRY(fixed_plane(w, e, &axis, &value));
     if (negative) {
@@ -177,6 +205,13 @@ static tn_status both(const work *w, const conjunction *a, const conjunction *b,
     *possible &= fix(&out->piece, b->piece.fixed[i], b->piece.value[i]);
   out->boundary |= b->boundary;
   out->not_boundary |= b->not_boundary;
+  out->shape |= b->shape;
+  out->made_by &= b->made_by;
+  out->not_by |= b->not_by;
+  if (a->interface != PN_NONE && b->interface != PN_NONE)
+    *possible &= a->interface == b->interface;
+  if (b->interface != PN_NONE)
+    out->interface = b->interface;
   if (out->n_not + b->n_not > MOST_LITERALS)
     return TN_FAIL(TN_EINPUT, "condition `%s`: its predicate excludes more than %d planes",
                    w->condition, MOST_LITERALS);
@@ -282,25 +317,14 @@ static tn_status decide(const work *w, pn_piece *piece, pn_expr *filter, pn_expr
   return TN_OK;
 }
 
-static bool same_place(const pn_piece *a, const pn_piece *b) {
-  if (a->n_fixed != b->n_fixed)
-    return false;
-  for (size_t i = 0; i < a->n_fixed; ++i)
-    if (a->fixed[i] != b->fixed[i] || a->value[i] != b->value[i])
-      return false;
-  return true;
-}
-
 typedef struct pieces {
   size_t n, room;
   pn_piece *items;
 } pieces;
 
-static tn_status add_piece(const work *w, const conjunction *c, pn_piece piece, pieces *out) {
-  size_t n_space = 0;
-  bool possible = true, touches = complete(w->problem, &piece, &n_space);
-  if ((c->boundary && !touches) || (c->not_boundary && touches) || is_excluded(c, &piece))
-    return TN_OK;
+/* Puts a complete piece to the others: merged with one of the same place. */
+static tn_status enter_piece(const work *w, pn_piece piece, pieces *out) {
+  bool possible = true;
   pn_expr *left = NULL;
   TN_TRY(decide(w, &piece, piece.filter, &left, &possible));
   piece.filter = left;
@@ -308,7 +332,12 @@ static tn_status add_piece(const work *w, const conjunction *c, pn_piece piece, 
     return TN_OK;
   for (size_t i = 0; i < out->n; ++i) {
     pn_piece *old = &out->items[i];
-    if (!same_place(old, &piece))
+    bool joined = false;
+    if (piece.whole)
+      TN_TRY(pn_piece_join(w->problem, old, &piece, &joined));
+    if (joined)
+      return TN_OK;
+    if (!pn_piece_same(old, &piece))
       continue;
     if (!old->filter || !piece.filter) {
       old->filter = NULL;
@@ -322,6 +351,46 @@ static tn_status add_piece(const work *w, const conjunction *c, pn_piece piece, 
   return TN_OK;
 }
 
+static tn_status add_piece(const work *w, const conjunction *c, pn_piece piece, pieces *out) {
+  size_t n_space = 0;
+  bool touches = complete(w->problem, &piece, &n_space);
+  if ((c->boundary && !touches) || (c->not_boundary && touches) || is_excluded(c, &piece))
+    return TN_OK;
+  piece.body = w->problem->region;
+  return enter_piece(w, piece, out);
+}
+
+/* Faces of the region, or of what has an interface. *done: the conjunction means nothing else. */
+static tn_status add_faces(const work *w, const conjunction *c, const pn_expr *predicate,
+                           size_t n_space, pieces *out, bool *done) {
+  pn_problem *p = w->problem;
+  pn_piece found[2 * PN_MAX_COORDINATES + 2];
+  pn_faces_wanted wanted = {.condition = w->condition,
+                            .made_by = c->made_by,
+                            .not_by = c->not_by,
+                            .boundary = c->boundary,
+                            .interface = c->interface,
+                            .n_not = c->n_not,
+                            .not_axis = c->not_axis,
+                            .not_value = c->not_value};
+  size_t n = 0;
+  bool meant = c->boundary || c->shape;
+  *done = meant;
+  if (c->not_boundary || (!meant && n_space != 1))
+    return TN_OK;
+  if (n_space > 1)
+    return pn_expr_fail(
+        TN_EUNSUPPORTED, predicate,
+        "condition `%s`: edges of shapes cannot be selected; a point of them can, by "
+        "its coordinates alone",
+        w->condition);
+  TN_TRY(pn_pieces_of_faces(p, &wanted, &c->piece, &n, found));
+  *done = meant || n > 0;
+  for (size_t i = 0; i < n; ++i)
+    TN_TRY(enter_piece(w, found[i], out));
+  return TN_OK;
+}
+
 /* The pieces of one conjunction: itself, or with `boundary` and no fixed space coordinate all
  * faces. */
 static tn_status add_conjunction(const work *w, const conjunction *c, const pn_expr *predicate,
@@ -329,7 +398,13 @@ static tn_status add_conjunction(const work *w, const conjunction *c, const pn_e
   const pn_problem *p = w->problem;
   size_t n_space = 0;
   pn_piece piece = c->piece;
-  complete(p, &piece, &n_space);
+  bool at_end = complete(p, &piece, &n_space);
+  if (p->region || c->shape) {
+    bool done = false;
+    TN_TRY(add_faces(w, c, predicate, n_space, out, &done));
+    if (done || (at_end && n_space == 1)) /* an end of the box that the region does not reach */
+      return TN_OK;
+  }
   if (!c->boundary || n_space > 0) {
     if (piece.n_fixed == 0)
       return pn_expr_fail(TN_EINPUT, predicate,
@@ -358,6 +433,16 @@ static bool names_boundary(const pn_expr *e) {
   return found;
 }
 
+/* A shape that made no face of the boundary. */
+static const pn_expr *named_shape(const pn_expr *e) {
+  const pn_expr *found = e->kind == PN_SHAPE ? e : NULL;
+  for (size_t i = 0; i < e->n && !found && e->kind != PN_NOT; ++i)
+    found = named_shape(e->args[i]);
+  return found;
+}
+
+static tn_status nothing(const pn_problem *p, const char *condition, const pn_expr *predicate);
+
 static bool has_faces(const pn_problem *problem) {
   for (size_t i = 0; i < problem->n_coordinates; ++i)
     if (problem->coordinates[i].role == PN_SPACE && !problem->coordinates[i].periodic)
@@ -371,23 +456,38 @@ tn_status pn_pieces_on(pn_problem *problem, const char *condition, const pn_expr
   list all = {0};
   pieces found = {0};
   TN_TRY(disjunctive(&w, predicate, false, &all));
-  found.room = all.n * (2 * problem->n_coordinates + 1);
+  found.room = all.n * (2 * problem->n_coordinates + 2);
   TN_TRY(PN_TAKE(problem->arena, found.room, &found.items));
   for (size_t i = 0; i < all.n; ++i)
     TN_TRY(add_conjunction(&w, &all.items[i], predicate, &found));
   if (found.n == 0)
-    return pn_expr_fail(TN_EINPUT, predicate, "condition `%s` selects no points%s", condition,
-                        names_boundary(predicate) && !has_faces(problem)
-                            ? ": `boundary` is the faces of space coordinates, and none has any; "
-                              "a start is written t = 0"
-                            : "");
+    return nothing(problem, condition, predicate);
   *n = found.n;
   *out = found.items;
   return TN_OK;
 }
 
+static tn_status nothing(const pn_problem *p, const char *condition, const pn_expr *predicate) {
+  const pn_expr *shape = named_shape(predicate);
+  if (shape && !(p->shapes[shape->index].tags & p->region_tags))
+    return pn_expr_fail(
+        TN_EINPUT, shape,
+        "condition `%s` selects 0 points: `%s` made no part of the boundary, which is "
+        "that of domain.region%s%s%s",
+        condition, shape->name,
+        p->region ? ""
+                  : " (there is none). Its surface inside the "
+                    "domain is interface(",
+        p->region ? "" : shape->name, p->region ? "" : ")");
+  return pn_expr_fail(TN_EINPUT, predicate, "condition `%s` selects no points%s", condition,
+                      names_boundary(predicate) && !has_faces(p)
+                          ? ": `boundary` is the faces of space coordinates, and none has any; "
+                            "a start is written t = 0"
+                          : "");
+}
+
 static tn_status check_volume(const pn_expr *e) {
-  if (e->kind == PN_EQUAL || e->kind == PN_BOUNDARY)
+  if (e->kind == PN_EQUAL || e->kind == PN_BOUNDARY || e->kind == PN_INTERFACE)
     return pn_expr_fail(TN_EINPUT, e, "a surface has no volume: it is selected by `on`");
   if (e->kind != PN_AND && e->kind != PN_OR && e->kind != PN_NOT)
     return TN_OK;
@@ -396,11 +496,30 @@ static tn_status check_volume(const pn_expr *e) {
   return TN_OK;
 }
 
+static tn_status join_bodies(pn_problem *p, const pn_body *body, pn_piece *out) {
+  pn_body *both = NULL;
+  if (p->region)
+    TN_TRY(pn_body_join(p->arena, PN_INTERSECTION, p->region, body, &both));
+  out->body = p->region ? both : body;
+  return TN_OK;
+}
+
 tn_status pn_pieces_in(pn_problem *problem, const pn_expr *predicate, pn_piece *out) {
-  *out = (pn_piece){.normal = PN_NONE};
+  const pn_body *body = NULL;
+  uint64_t tags = 0;
+  *out = (pn_piece){.normal = PN_NONE, .body = problem->region};
   if (!predicate || predicate->kind == PN_EVERYWHERE)
     return TN_OK;
   TN_TRY(check_volume(predicate));
-  return pn_expr_make(problem->arena, predicate->kind, predicate, predicate->n, predicate->args,
-                      &out->filter);
+  if (predicate->kind == PN_SHAPE || predicate->kind == PN_INSIDE)
+    TN_TRY(pn_predicate_body(problem, predicate, &body, &tags));
+  if (body) { /* no filter: its points are placed inside */
+    TN_TRY(pn_body_in_box(problem, &body, &tags));
+    return join_bodies(problem, body, out);
+  }
+  TN_TRY(pn_expr_make(problem->arena, predicate->kind, predicate, predicate->n, predicate->args,
+                      &out->filter));
+  out->filter->index = predicate->index;
+  out->filter->name = predicate->name;
+  return TN_OK;
 }

@@ -14,6 +14,7 @@
 #include "pinn/files.h"
 #include "pinn/keys.h"
 #include "pinn/read.h"
+#include "pinn/region.h"
 #include "pinn/warm.h"
 
 enum { MOST_UNKNOWNS = 64, LARGEST_FILE = 16 << 20, WARNING = 512 };
@@ -179,6 +180,7 @@ static tn_status declare(pn_problem *p, const pn_toml *root) {
   TN_TRY(declare_definitions(p, pn_toml_find(root, "definitions")));
   TN_TRY(declare_tables(p, pn_toml_find(root, "tables")));
   TN_TRY(pn_declare_parameters(p, pn_toml_find(root, "parameters")));
+  TN_TRY(pn_declare_shapes(p, pn_toml_find(root, "shapes")));
   return pn_check_names(p);
 }
 
@@ -283,6 +285,7 @@ static tn_status read_unknowns(pn_problem *p, const pn_toml *root) {
                         "unknown `%s` depends on nothing: write of = \"%s\"", u->name,
                         p->coordinates[0].name);
     TN_TRY(read_parity(p, entry, u));
+    TN_TRY(pn_read_part(p, pn_toml_find(entry, "in"), u));
     TN_TRY(pn_read_number(p, scale, "auto", NAN, &u->scale));
     if (u->scale <= 0)
       return pn_fail_at(TN_EINPUT, scale->place, 1, "the scale of `%s` is %g; it must be positive",
@@ -396,6 +399,7 @@ static tn_status read_all(pn_problem *p, size_t n_overrides, const char *const *
   TN_TRY(pn_read_parameters(p, pn_toml_find(root, "parameters")));
   TN_TRY(read_ranges(p, pn_toml_find(root, "domain")));
   TN_TRY(check_metric(p, pn_toml_find(root, "domain")));
+  TN_TRY(pn_read_shapes(p, root));
   TN_TRY(read_unknowns(p, root));
   TN_TRY(pn_moving_check(p));
   const pn_toml *tables = pn_toml_find(root, "tables");

@@ -66,6 +66,20 @@ typedef struct pn_parameter { /* a number to be found (parameter.c) */
   pn_place place, exact_place;
 } pn_parameter;
 
+typedef struct pn_body pn_body; /* geometry.h */
+
+/* A shape of [shapes]. Faces that a primitive makes carry its number as their tag through unions and
+ * cuts; a shape made of others has the tags of all of them. */
+typedef struct pn_shape {
+  const char *name;
+  const pn_body *body;
+  uint64_t tags; /* bit i: faces made by shape i; bit PN_BOX_TAG: by the box of the coordinates */
+  int state;     /* the reader's: 0 not seen, 1 being made, 2 done */
+  const struct pn_toml *entry;
+  pn_place place;
+} pn_shape;
+enum { PN_MAX_SHAPES = 62, PN_NAMELESS_TAG = 62, PN_BOX_TAG = 63 };
+
 typedef struct pn_network {
   const char *kind;       /* "mlp", "modified", "resnet", "pirate" */
   size_t width, depth;    /* hidden units and layers; 0 = auto */
@@ -105,6 +119,9 @@ typedef struct pn_unknown {
   pn_network *network;           /* its own network; NULL = shared with others of the same `of` */
   pn_expr *exact;                /* from [exact]; NULL = none */
   double accept;                 /* largest relative L2 error; NaN = none asked */
+  const pn_body *in;             /* it lives there only; NULL = in the whole domain */
+  const char *in_text;           /* as written; NULL = nothing */
+  pn_expr *in_where;             /* the predicate */
   pn_place place, exact_place;
 } pn_unknown;
 
@@ -131,7 +148,11 @@ typedef struct pn_table_entry {
   pn_place place;
 } pn_table_entry; /* of [tables] */
 
-/* A part of a box on which some coordinates are fixed. */
+enum { PN_MAX_SIDES = 8 };
+
+/* A part of a box on which some coordinates are fixed; with bodies (region.h), also a part of one, or faces
+ * of one. Faces that lie across a coordinate fix it and have `normal`; on others all space coordinates vary
+ * and every point has a normal of its own. */
 typedef struct pn_piece {
   size_t n_fixed;                   /* 0 for a volume (`in`) */
   size_t fixed[PN_MAX_COORDINATES]; /* coordinate indices, ascending */
@@ -141,6 +162,14 @@ typedef struct pn_piece {
                     fixed, at an end */
   int sign;      /* of the normal: -1 or 1 */
   pn_expr *filter; /* predicate that points must fulfil too (pn_predicate_holds); NULL = all */
+  const pn_body *body;   /* points lie in it; NULL: in the box */
+  const pn_body *whole;  /* points lie on these faces of it; NULL: no faces of a body */
+  size_t n_faces;
+  const size_t *faces;
+  const char *surface;   /* names of what made the faces, in a fixed order */
+  bool inner;            /* an interface: points lie inside the domain, not on its boundary */
+  size_t n_sides;        /* parts of the domain that the surface must touch: its unknowns live there */
+  const pn_body *sides[PN_MAX_SIDES];
 } pn_piece;
 
 typedef struct pn_relation {
@@ -165,6 +194,7 @@ typedef struct pn_term { /* an equation or a condition */
   size_t n_pieces;
   pn_piece *pieces;     /* PN_ON: at least 1; PN_IN: one volume; PN_INTEGRAL: 0 */
   const char *region;   /* text of on or in as written; NULL = everywhere */
+  const char *part;     /* names of the parts that its unknowns live in; NULL = the whole domain */
   pn_expr *weight;      /* resolved scalar; NULL = weight_number */
   double weight_number; /* 1 by default */
   bool weight_given;    /* the file or --set says it */
@@ -236,6 +266,12 @@ typedef struct pn_problem {
   pn_table_entry *tables;
   size_t n_parameters;
   pn_parameter *parameters;
+  size_t n_shapes;
+  pn_shape *shapes;
+  const pn_body *box;      /* of the space coordinates; NULL without shapes */
+  const pn_body *region;   /* domain.region; NULL: the box */
+  uint64_t region_tags;
+  const pn_piece *domain;  /* the region as a volume; NULL: the box */
   const char **coordinate_names; /* for pn_expr_print */
   size_t n_arguments; /* coordinates[n_coordinates ..]: unknowns that unknowns depend on */
   pn_metric metric;

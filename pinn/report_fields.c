@@ -112,6 +112,9 @@ static tn_status view_new(pn_run *run, size_t unknown, view *w) {
     double *r = w->values + w->first_residual * w->grid.n + i;
     *r = fabs(*r);
   }
+  for (size_t k = 0; status == TN_OK && k < w->n_items; ++k) /* holes stay empty */
+    pn_mask_item(run->problem, &w->items[k], w->grid.n, (const double *const *)w->grid.column,
+                 w->values + k * w->grid.n);
   return status;
 }
 

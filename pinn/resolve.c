@@ -9,6 +9,7 @@
 #include "pinn/resolve.h"
 
 #include "pinn/integral.h"
+#include "pinn/region.h"
 
 #include <string.h>
 
@@ -88,7 +89,7 @@ static tn_status components_of_operator(pn_expr *e, size_t space) {
 static bool is_scalar_leaf(pn_kind kind) {
   return kind == PN_NUMBER || kind == PN_CONSTANT_REF || kind == PN_COORDINATE ||
          kind == PN_UNKNOWN || kind == PN_NET || kind == PN_TABLE || kind == PN_BOUND ||
-         kind == PN_NORMAL || kind == PN_DUMMY || kind == PN_PARAMETER_REF;
+         kind == PN_NORMAL || kind == PN_DUMMY || kind == PN_PARAMETER_REF || kind == PN_INSIDE;
 }
 
 tn_status pn_set_components(const pn_problem *problem, pn_expr *e) {
@@ -200,6 +201,9 @@ static tn_status resolve_reference(pn_naming *s, pn_expr *e, pn_sort sort, size_
       return pn_not_here(s, e, "a parameter");
     e->kind = PN_PARAMETER_REF;
     return TN_OK;
+  case PN_IS_SHAPE:
+    return pn_expr_fail(TN_EINPUT, e, "`%s` is a shape and has no value; inside(%s) is 1 inside it and 0 elsewhere",
+                        e->name, e->name);
   default:
     break;
   }
@@ -481,11 +485,16 @@ static tn_status resolve_region(pn_naming *s, pn_expr *e) {
     return TN_OK;
   size_t index = 0;
   pn_sort sort = pn_lookup(s->problem, e->name, &index);
+  if (sort == PN_IS_SHAPE) {
+    TN_TRY(pn_shape_body(s->problem, index));
+    e->kind = PN_SHAPE;
+    e->index = index;
+    return TN_OK;
+  }
   if (sort != PN_IS_NOTHING)
     return pn_expr_fail(TN_EINPUT, e, "`%s` is %s: a condition is a comparison, as in %s = 0",
                         e->name, pn_sort_text(sort), e->name);
-  return pn_expr_fail(TN_EINPUT, e, "there is no region `%s`; regions are boundary and domain",
-                      e->name);
+  return pn_no_shape(s->problem, e, e->name);
 }
 
 tn_status pn_resolve_predicate(pn_naming *scope, pn_expr *e) {
@@ -516,9 +525,10 @@ tn_status pn_resolve_predicate(pn_naming *scope, pn_expr *e) {
     return TN_OK;
   }
   case PN_CALL:
-    if (strcmp(e->name, "interface") == 0 || strcmp(e->name, "inside") == 0)
-      return pn_expr_fail(TN_EUNSUPPORTED, e, "`%s(...)`: this version of pinn does not have it",
-                          e->name);
+    if (strcmp(e->name, "interface") == 0)
+      return pn_resolve_shape(scope, e, PN_INTERFACE);
+    if (strcmp(e->name, "inside") == 0)
+      return pn_resolve_shape(scope, e, PN_INSIDE);
     break;
   default:
     break;

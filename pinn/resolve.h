@@ -25,6 +25,10 @@ tn_status pn_copy_tree(pn_arena *arena, const pn_expr *e, size_t *budget,
 tn_status pn_check_still(const pn_naming *scope, const pn_expr *e) TN_MUST_USE;
 /* int(...) with its arguments unresolved; an error for a variable whose name is taken (integral.c). */
 tn_status pn_resolve_integral(pn_naming *scope, pn_expr *e) TN_MUST_USE;
+/* resolve_shape.c: inside(A) or interface(A) as a node of that kind; inside(A) as a value; a name that is no region. */
+tn_status pn_resolve_shape(pn_naming *scope, pn_expr *e, pn_kind kind) TN_MUST_USE;
+tn_status pn_resolve_inside(pn_naming *scope, pn_expr *e) TN_MUST_USE;
+tn_status pn_no_shape(const pn_problem *problem, const pn_expr *e, const char *name);
 /* Resolves a PN_CALL (calls.c). */
 tn_status pn_resolve_call(pn_naming *scope, pn_expr *e) TN_MUST_USE;
 

@@ -225,6 +225,9 @@ static tn_status put_field(const pn_run *run, pn_store *store, size_t unknown,
   if (status == TN_OK)
     status = pn_values_at(values, pn_training_theta(run->training, &n_theta), grid->n,
                           (const double *const *)grid->column, out);
+  for (size_t k = 0; status == TN_OK && k < n_items; ++k)
+    pn_mask_item(run->problem, &items[k], grid->n, (const double *const *)grid->column,
+                 out + k * grid->n);
   snprintf(folder, sizeof folder, "fields/%.200s/", u->name);
   for (size_t j = 0; status == TN_OK && j < grid->n_axes; ++j) {
     status = encode(folder, run->problem->coordinates[grid->coordinate[j]].name, path);
@@ -264,6 +267,8 @@ static tn_status put_expression(const pn_run *run, pn_store *store, size_t index
     if (status == TN_OK)
       status = pn_values_at(values, pn_training_theta(run->training, &n_theta), grid.n,
                             (const double *const *)grid.column, out);
+    if (status == TN_OK)
+      pn_mask_item(p, &item, grid.n, (const double *const *)grid.column, out);
     snprintf(path, sizeof path, "fields/expression%zu_%zu", index + 1, k + 1);
     if (status == TN_OK)
       status = pn_store_f64(store, path, grid.n_axes, grid.extent, out);

@@ -7,8 +7,9 @@
  *   dot(a, b) = sum a_i b_i      norm(a) = sqrt(sum a_i^2)   dn(e)_k = n e_k,{x_n}
  *   curl(a) = a_2,{x_1} - a_1,{x_2} in two dimensions, the usual three entries in three
  *
- * (in other metrics: scalar_metric.c) with x_1, x_2, ... the space coordinates in file order and n = 1 or -1 the outward normal, which
- * is along x_n. Definitions that are scalar stay references (the lowering shares them); vectors, and
+ * with x_1, x_2, ... the space coordinates in file order and n = 1 or -1 the outward normal, which is along x_n
+ * (in other metrics: scalar_metric.c); on a curved face dn(e)_k = sum n_i e_k,{x_i} with n_i numbers of the
+ * point, which do not vary. Definitions that are scalar stay references (the lowering shares them); vectors, and
  * what needs a normal, are copied in.
  */
 #include "pinn/scalar.h"
@@ -140,9 +141,39 @@ static tn_status normal(const writing *w, const pn_expr *e, int *sign, size_t *a
   return TN_OK;
 }
 
+/* normal_x where every point has its own normal: a leaf of the scope. */
+static tn_status component_of_normal(writing *w, const pn_expr *e, size_t axis, pn_expr **out) {
+  char *name = NULL;
+  TN_TRY(make(w, PN_NORMAL, e, 0, NULL, out));
+  TN_TRY(
+      pn_arena_format(w->problem->arena, &name, "normal_%s", w->problem->coordinates[axis].name));
+  (*out)->name = name;
+  (*out)->index = axis;
+  return TN_OK;
+}
+
+static bool is_curved(const writing *w) {
+  return w->piece && w->piece->whole && w->piece->normal == PN_NONE;
+}
+
+/* sum of n_i e_{x_i} */
+static tn_status along_normals(writing *w, const pn_expr *e, size_t k, pn_expr **out) {
+  *out = NULL;
+  for (size_t i = 0; i < w->n_space; ++i) {
+    pn_expr *pair[2] = {NULL, NULL}, *term = NULL;
+    TN_TRY(component_of_normal(w, e, w->space[i], &pair[0]));
+    TN_TRY(derivative_of(w, e, e->args[0], k, w->space[i], 1, &pair[1]));
+    TN_TRY(make(w, PN_MULTIPLY, e, 2, pair, &term));
+    TN_TRY(add(w, e, term, out));
+  }
+  return TN_OK;
+}
+
 static tn_status normal_derivative(writing *w, const pn_expr *e, size_t k, pn_expr **out) {
   int sign = 0;
   size_t axis = 0;
+  if (is_curved(w))
+    return along_normals(w, e, k, out);
   TN_TRY(normal(w, e, &sign, &axis));
   TN_TRY(derivative_of(w, e, e->args[0], k, axis, 1, out));
   if (w->problem->metric)
@@ -198,6 +229,8 @@ static tn_status write_out(writing *w, const pn_expr *e, size_t k, pn_expr **out
   case PN_NORMAL_DERIVATIVE:
     return normal_derivative(w, e, k, out);
   case PN_NORMAL:
+    if (is_curved(w))
+      return component_of_normal(w, e, e->index, out);
     TN_TRY(normal(w, e, &sign, &axis));
     return pn_expr_number(w->problem->arena, e->index == axis ? sign : 0, e, out);
   case PN_DEFINITION:

@@ -345,10 +345,9 @@ static tn_status hard_condition(pn_scopes *scopes, const pn_term *term, size_t u
   double sum = 0, count = 0;
   for (size_t k = 0; term->where == PN_ON && k < term->n_pieces; ++k) {
     const pn_piece *piece = &term->pieces[k];
-    pn_site site = {.term = term, .piece = piece, .free_ = term->coordinates};
+    pn_site site = {.term = term, .piece = piece, .space = pn_space_bits(model->problem)};
     pn_scope scope;
-    for (size_t j = 0; j < piece->n_fixed; ++j)
-      site.free_ &= ~((uint32_t)1 << piece->fixed[j]);
+    site.free_ = pn_piece_free(model->problem, term, piece);
     snprintf(site.key, sizeof site.key, "%s:%zu", term->name, k);
     tn_status status = pn_scope_new(model, "values", piece, site.free_, &scope);
     const pn_draw draw = {.kind = PN_DRAW_SCALE, .factor = 1};

@@ -8,6 +8,7 @@
 #include "pinn/lookup.h"
 #include "pinn/moving.h"
 #include "pinn/objective.h"
+#include "pinn/region.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -89,7 +90,7 @@ tn_status pn_scopes_mean(pn_scopes *s, size_t site) {
   pn_site *at = &s->sites->sites[site];
   char key[PN_SITE_KEY + 8];
   snprintf(key, sizeof key, "mean:%s", at->key);
-  return pn_sites_add(s->sites, key, at->term, NULL, free_bits(scope->mean), s->sites->interior,
+  return pn_sites_add(s->sites, key, at->term, s->model->problem->domain, free_bits(scope->mean), s->sites->interior,
                       &s->mean[site]);
 }
 
@@ -151,6 +152,19 @@ static tn_status add_table(pn_feed *feed, pn_scopes *s, size_t table, tn_value l
   return status;
 }
 
+static tn_status add_inside(pn_feed *feed, pn_scopes *s, size_t shape, tn_value leaf,
+                            const pn_site *points, size_t first, size_t count) {
+  double point[PN_MAX_COORDINATES], *value = NULL;
+  TN_TRY(TN_NEW(count, &value));
+  for (size_t i = 0; i < count; ++i) {
+    pn_site_point(s->model->problem, points, first + i, point);
+    value[i] = pn_shape_holds(s->model->problem, shape, point);
+  }
+  tn_status status = add_numbers(feed, s->model->dtype, leaf, count, value);
+  tn_free(&value);
+  return status;
+}
+
 tn_status pn_feed_site(pn_feed *feed, pn_scopes *s, const pn_scope *scope, const pn_site *points,
                        size_t first, size_t count) {
   for (size_t c = 0; c < s->model->problem->n_coordinates; ++c) {
@@ -162,6 +176,11 @@ tn_status pn_feed_site(pn_feed *feed, pn_scopes *s, const pn_scope *scope, const
     TN_TRY(
         add_numbers(feed, s->model->dtype, scope->coordinate[c], count, points->column[c] + first));
   }
+  for (size_t c = 0; c < s->model->problem->n_coordinates; ++c)
+    if (scope->normal[c].graph)
+      TN_TRY(add_numbers(feed, s->model->dtype, scope->normal[c], count, points->normal[c] + first));
+  for (size_t k = 0; k < scope->n_insides; ++k)
+    TN_TRY(add_inside(feed, s, scope->inside[k], scope->inside_leaf[k], points, first, count));
   for (size_t k = 0; k < scope->n_tables; ++k)
     TN_TRY(add_table(feed, s, scope->table[k], scope->table_leaf[k], points, first, count));
   return TN_OK;

@@ -6,6 +6,7 @@
  */
 #include "pinn/model.h"
 #include "pinn/read.h"
+#include "pinn/region.h"
 
 #include <string.h>
 
@@ -193,6 +194,7 @@ static tn_status read_term(pn_problem *p, const pn_toml *entry, bool is_conditio
   *term = (pn_term){.name = entry->key, .is_condition = is_condition, .place = entry->key_place};
   TN_TRY(read_where(p, entry, term));
   TN_TRY(read_relations(p, entry, term));
+  TN_TRY(pn_term_parts(p, term));
   TN_TRY(read_weight(p, entry, term));
   TN_TRY(pn_read_count(p, pn_toml_find(entry, "points"), "auto", 0, &term->points));
   const pn_toml *points = pn_toml_find(entry, "points");

@@ -140,6 +140,7 @@ static tn_status refine_site(pn_training *t, size_t i) {
   char stream[224];
   const pn_draw draw = {PN_DRAW_POOL, t->options.seed, t->stage + 1, t->round, 1};
   memset(pool.column, 0, sizeof pool.column);
+  memset(pool.normal, 0, sizeof pool.normal);
   pool.n = 0;
   snprintf(stream, sizeof stream, "rad:%zu:%zu:%s", t->stage + 1, t->round, site->key);
   tn_status status = pn_site_draw(t->sites, &pool, &draw, POOL * n);

@@ -90,6 +90,10 @@ static tn_status visit_site(const pn_problem *problem, pn_site *site, pn_state_v
       continue;
     snprintf(name, sizeof name, "points.%s.%s", site->key, problem->coordinates[c].name);
     TN_TRY(v->doubles(v, name, n, site->column[c]));
+    if (!site->normal[c])
+      continue;
+    snprintf(name, sizeof name, "normals.%s.%s", site->key, problem->coordinates[c].name);
+    TN_TRY(v->doubles(v, name, n, site->normal[c]));
   }
   return TN_OK;
 }

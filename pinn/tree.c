@@ -80,6 +80,13 @@ static uint32_t bits_of(const size_t *axes, size_t n) {
   return bits;
 }
 
+static uint32_t bits_of_space(const pn_problem *problem) {
+  uint32_t bits = 0;
+  for (size_t i = 0; i < problem->n_coordinates; ++i)
+    bits |= (uint32_t)(problem->coordinates[i].role == PN_SPACE) << i;
+  return bits;
+}
+
 uint32_t pn_expr_depends(const pn_problem *problem, const pn_expr *expr) {
   uint32_t bits = 0;
   size_t first = 0;
@@ -96,6 +103,10 @@ uint32_t pn_expr_depends(const pn_problem *problem, const pn_expr *expr) {
     return problem->definitions[expr->index].depends;
   case PN_MEAN:
     return 0;
+  case PN_SHAPE:
+  case PN_INTERFACE:
+  case PN_INSIDE:
+    return bits_of_space(problem);
   case PN_BOUNDARY:
   case PN_NET:
     return (UINT32_C(1) << problem->n_coordinates) - 1;

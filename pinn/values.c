@@ -8,7 +8,10 @@
 #include "pinn/moving.h"
 #include "pinn/values.h"
 
+#include <math.h>
 #include <string.h>
+
+#include "pinn/region.h"
 
 enum { BLOCK = 512 }; /* points a run */
 
@@ -53,6 +56,38 @@ uint32_t pn_item_depends(const pn_problem *problem, const pn_item *item) {
   return bits;
 }
 
+uint64_t pn_item_unknowns(const pn_problem *problem, const pn_item *item) {
+  switch (item->kind) {
+  case PN_ITEM_UNKNOWN:
+  case PN_ITEM_EXACT:
+    return item->unknown < 64 ? UINT64_C(1) << item->unknown : 0;
+  case PN_ITEM_EXPR:
+    return pn_expr_unknowns(problem, item->expr);
+  case PN_ITEM_RELATION:
+    return pn_expr_unknowns(problem, item->relation->lhs) |
+           pn_expr_unknowns(problem, item->relation->rhs);
+  }
+  return 0;
+}
+
+void pn_mask_item(const pn_problem *problem, const pn_item *item, size_t n,
+                  const double *const *column, double *values) {
+  uint64_t bits = pn_item_unknowns(problem, item);
+  bool parts = problem->region != NULL;
+  double point[PN_MAX_COORDINATES];
+  for (size_t u = 0; u < problem->n_unknowns; ++u)
+    parts = parts || ((bits >> u & 1) && problem->unknowns[u].in);
+  for (size_t i = 0; parts && i < n; ++i) {
+    for (size_t c = 0; c < PN_MAX_COORDINATES; ++c)
+      point[c] = column[c] ? column[c][i] : NAN;
+    bool in = pn_domain_holds(problem, point);
+    for (size_t u = 0; u < problem->n_unknowns && in; ++u)
+      in = !(bits >> u & 1) || !problem->unknowns[u].in || pn_unknown_lives(problem, u, point);
+    if (!in)
+      values[i] = NAN;
+  }
+}
+
 static tn_status lower_item(pn_values *v, const pn_item *item, tn_value *out) {
   pn_expr *scalar = NULL;
   switch (item->kind) {
@@ -76,6 +111,7 @@ static tn_status draw_mean(pn_values *v, const pn_scope *scope, size_t which) {
   pn_site *site = &v->means[which];
   memcpy(site->key, "values:mean", sizeof "values:mean");
   site->term = &v->term;
+  site->piece = v->model->problem->domain;
   for (size_t c = 0; c < v->model->problem->n_coordinates; ++c)
     site->free_ |= (uint32_t)scope->mean->free_[c] << c;
   site->wanted = v->sites->interior;

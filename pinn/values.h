@@ -34,6 +34,11 @@ tn_status pn_values_at(pn_values *values, const double *theta, size_t n_points,
 
 /* The coordinates that an item depends on (bit i). */
 uint32_t pn_item_depends(const pn_problem *problem, const pn_item *item);
+uint64_t pn_item_unknowns(const pn_problem *problem, const pn_item *item);
+/* NaN for the values of an item at points outside the region, or where one of its unknowns does not live.
+ * column[c] NULL: no value of coordinate c. */
+void pn_mask_item(const pn_problem *problem, const pn_item *item, size_t n,
+                  const double *const *column, double *values);
 /* The format of values of the unknowns: f64, or f32 for all others of [precision] compute. */
 tn_status pn_problem_dtype(const pn_problem *problem, tn_dtype *out) TN_MUST_USE;
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # ctest: labels=quick,cases timeout=240
 #
-# Runs the records of tests/data/cases/expected.txt: small problems, right and spoilt, and what the program must say
-# about them. The format stands in that file. Every record that fails is printed with the output; the last line is
+# Runs the records of tests/data/cases/expected.txt (or of the file there that RECORDS names): small problems, right
+# and spoilt, and what the program must say about them. The format stands in that file. Every record that fails is printed with the output; the last line is
 # the count. A name as argument runs only the records of that case: tests/test_cases.sh f13_poisson
 set -u
 export LC_ALL=C
@@ -91,7 +91,7 @@ while IFS= read -r line || [ -n "$line" ]; do
   else
     good=$((good + 1))
   fi
-done <"$cases/expected.txt"
+done <"$cases/${RECORDS:-expected.txt}"
 
 printf '%d of %d\n' "$good" "$total"
 [ "$good" -eq "$total" ] && [ "$total" -gt 0 ]

@@ -100,7 +100,7 @@ static void other_surfaces_are_not_in_this_version(void **state) {
   (void)state;
   assert_refused("x^2 + y^2 = 1", TN_EUNSUPPORTED, "coordinate = constant");
   assert_refused("x = y", TN_EUNSUPPORTED, "coordinate = constant");
-  assert_refused("interface(rod)", TN_EUNSUPPORTED, "interface");
+  assert_refused("interface(rod)", TN_EINPUT, "no region `rod`");
   assert_refused("hole", TN_EINPUT, "no region `hole`");
   assert_refused("x", TN_EINPUT, "a comparison");
   assert_refused("u = 0", TN_EINPUT, "an unknown");
