@@ -28,7 +28,7 @@
 #include "pinn/step.h"
 #include "pinn/train.h"
 
-enum { MOST_POINTS = 4096, LEAST_POINTS = 512, ROUNDS = 3, OWN_STEPS = 3, OWN_POINTS = 256, FEWEST_POINTS = 64 };
+enum { MOST_POINTS = 4096, LEAST_POINTS = 512, ROUNDS = 3, OWN_STEPS = 3, OWN_POINTS = 256, FEWEST_POINTS = 16 };
 /* Points of validation and of refinement, over those of training. */
 enum { VALIDATION = 4, POOL = 8 };
 static const double few_flops = 4e8;       /* of the steps that are run: some 10 ms */

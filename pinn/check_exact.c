@@ -144,6 +144,14 @@ static void add_terms(pn_text *text, const pn_failure *f) {
   pn_put(text, ")");
 }
 
+/* An integral that its nodes do not resolve leaves a little. */
+static const char *kinked(pn_checking *c, const pn_failure *f) {
+  bool small = fabs(f->residual[f->worst]) < 1e-2 * f->scale;
+  return small && pn_check_has(c->problem, f->relation->whole, PN_INTEGRAL_OF)
+             ? " An integral is right to rounding where its integrand is smooth: split it at a kink."
+             : "";
+}
+
 static tn_status blame(pn_checking *c, const pn_failure *f) {
   double point[PN_MAX_COORDINATES];
   const char *words = NULL;
@@ -160,9 +168,9 @@ static tn_status blame(pn_checking *c, const pn_failure *f) {
   tn_status status = pn_text_status(&terms);
   if (status == TN_OK)
     status = pn_found(c, PN_FOUND_ERROR, f->term->name, pn_expr_place(node), node->length,
-                      "the exact solution leaves %s in `%s` at %s%s.%s%s%s", number, f->term->name,
+                      "the exact solution leaves %s in `%s` at %s%s.%s%s%s%s", number, f->term->name,
                       pn_check_point(c, point), terms.n ? terms.text : "", words ? " " : "",
-                      words ? words : "", words ? "." : "");
+                      words ? words : "", words ? "." : "", kinked(c, f));
   pn_text_free(&terms);
   return status;
 }

@@ -55,7 +55,7 @@ void pn_rule_of(size_t n, pn_rule *out) {
   }
 }
 
-size_t pn_integral_nodes(size_t nest) { return nest <= 1 ? PN_RULE_MOST : nest == 2 ? 16 : 8; }
+size_t pn_integral_nodes(size_t nest) { return nest <= 1 ? PN_RULE_MOST : nest == 2 ? 12 : 8; }
 
 size_t pn_integrals_in(const pn_problem *problem, const pn_expr *e) {
   size_t most = 0;

@@ -21,7 +21,7 @@ void pn_rule_of(size_t n, pn_rule *out); /* 1 <= n <= PN_RULE_MOST */
 
 /* Integrals inside each other in a tree, definitions included. */
 size_t pn_integrals_in(const struct pn_problem *problem, const pn_expr *e);
-/* The nodes of one integral of a nest of so many: 32, 16, 8. */
+/* The nodes of one integral of a nest of so many: 32, 12, 8. */
 size_t pn_integral_nodes(size_t nest);
 /* Over the whole range of a coordinate? */
 bool pn_integral_is_whole(const pn_expr *e);
