@@ -95,7 +95,7 @@ def check_values():
 
 def rounding(file, problem):
     """What may be left of a solution that fits: constants and power series of 16 digits, derivatives by differences."""
-    rough = file in ("b01_series", "f32_mixed") or "cole_hopf" in str(problem.exact)
+    rough = file in ("b01_series", "b24_stefan", "f32_mixed") or "cole_hopf" in str(problem.exact)
     return mpmath.mpf("1e-14" if rough else "1e-28")
 
 

@@ -12,6 +12,7 @@ agrees with twice the nodes to 30 digits for t <= 1), whose derivatives are take
 Needs Python 3.11, sympy, mpmath; scipy for tables.
 """
 import csv
+import functools
 import itertools
 import os
 import re
@@ -237,6 +238,10 @@ class Parser:
             return sympy.Piecewise((a, condition), (b, True))
         if name == "mean":
             return self.mean()
+        if name == "int":
+            return self.integral()
+        if name in ("sum", "prod") and self.p.counted:
+            return self.counted(name)
         args, at = [], {}
         while True:
             if self.t[self.i + 1] == "=":
@@ -260,7 +265,57 @@ class Parser:
             value, size = sympy.integrate(value, (c, lo, hi)), size * (hi - lo)
         return value / size
 
+    def arguments(self):
+        """The texts of the arguments of a call, whose bracket is open, as lists of tokens."""
+        out, depth = [[]], 1
+        while depth:
+            token = self.take()
+            depth += {"(": 1, ")": -1}.get(token, 0)
+            if token == "," and depth == 1:
+                out.append([])
+            elif depth:
+                out[-1].append(token)
+        return out
+
+    def inside(self, tokens, names=()):
+        """The value of some tokens, with some names given."""
+        return Parser(self.p.with_names(dict(names)), " ".join(tokens), self.piece).value()
+
+    def integral(self):
+        args = self.arguments()
+        if len(args) == 4 and args[1][0] in self.p.axes:
+            s = self.p.axes[args[1][0]]
+            ends = self.inside(args[2]), self.inside(args[3])
+            dummy = sympy.Dummy(real=True)
+            return sympy.integrate(self.inside(args[0]).subs(s, dummy), (dummy, *ends))
+        if len(args) == 4:
+            s = sympy.Dummy(args[1][0], real=True)
+            ends = self.inside(args[2]), self.inside(args[3])
+            return sympy.integrate(self.inside(args[0], {args[1][0]: s}), (s, *ends))
+        value = self.inside(args[0])
+        for name in args[1:]:
+            s = self.p.axes[name[0]]
+            value = sympy.integrate(value, (s, *self.p.ranges[s]))
+        return value
+
+    def counted(self, name):
+        body, (group,) = self.arguments()
+        parts = []
+        for k in range(1, self.p.counted[group] + 1):
+            text = [re.sub(rf"(^|_){group}(?=_|$)", rf"\g<1>{group}{k}", t) for t in body]
+            parts.append(self.inside(text))
+        return sum(parts) if name == "sum" else sympy.prod(parts)
+
     def apply(self, name, args, at):
+        if name in self.p.functions:
+            symbol, raw, value = self.p.functions[name]()
+            if args:
+                return raw.subs(symbol, args[0])
+            return raw.subs(symbol, value).subs(at, simultaneous=True) if symbol not in at else raw.subs(at)
+        if args and name in self.p.unknowns:
+            of = self.p.data["unknowns"][name]
+            of = (of["of"] if isinstance(of, dict) else of).split(",")
+            at = {self.p.axes[c.strip()]: a for c, a in zip(of, args, strict=True)}
         if at:
             value = self.p.name(name, self.piece)
             return sympy.sympify(value).subs(at, simultaneous=True)
@@ -269,6 +324,8 @@ class Parser:
             return COLE_HOPF(*args)
         if name in FUNCTIONS:
             return FUNCTIONS[name](*args)
+        if name in ("lap", "grad", "div", "curl") and self.p.metric != "cartesian":
+            return self.p.curvilinear(name, args[0])
         if name == "lap":
             return [sum(sympy.diff(a, s, 2) for s in space) for a in args[0]] if isinstance(args[0], list) else \
                 sum(sympy.diff(args[0], s, 2) for s in space)
@@ -282,7 +339,8 @@ class Parser:
             return sympy.sqrt(sum(a * a for a in args[0]))
         if name == "dn":
             axis, sign = self.p.normal(self.piece)
-            return sign * sympy.diff(args[0], axis)
+            length = self.p.lengths()[self.p.space.index(axis)]
+            return sign * sympy.diff(args[0], axis) / length
         if name == "diff":
             return sympy.diff(*args)
         if name in self.p.definitions and self.p.definitions[name][1]:
@@ -372,12 +430,26 @@ class Problem:
         self.unknowns = list(d["unknowns"])
         self.ranges, self.space, self.periodic = {}, [], set()
         self.tables = {}
+        self.metric = d["domain"].get("metric", "cartesian")
+        self.counted, self.functions = {}, {}
+        domain = {}
         for name, value in d["domain"].items():
+            if name in ("metric", "region"):
+                continue
+            count = value.get("count") if isinstance(value, dict) else None
+            if count:
+                self.counted[name] = count
+            domain.update({f"{name}{k}": value for k in range(1, count + 1)} if count else {name: value})
+        for name in domain:
             self.axes[name] = sympy.Symbol(name, real=True)
+        for name, value in d["unknowns"].items():
+            of = value["of"] if isinstance(value, dict) else value
+            if of.strip() in self.unknowns:
+                self.functions[name] = functools.partial(self.function_of, name, of.strip())
         for name, t in d.get("tables", {}).items():
             function = table_function(name, os.path.join(self.folder, t["file"]), t["of"], t.get("column", name))
             self.tables[name] = function(self.axes[t["of"]])
-        for name, value in d["domain"].items():
+        for name, value in domain.items():
             entry = value if isinstance(value, dict) else {"range": value}
             symbol = self.axes[name]
             self.ranges[symbol] = tuple(self.number(v) for v in entry["range"])
@@ -385,6 +457,36 @@ class Problem:
                 self.space.append(symbol)
             if entry.get("periodic"):
                 self.periodic.add(symbol)
+
+    def function_of(self, name, of):
+        """b(u): its argument, its expression in it, and the value of the argument."""
+        symbol = sympy.Symbol(f"argument {of}", real=True)
+        other = self.with_names({of: symbol})
+        other.cache = {}
+        return symbol, other.number(self.exact[name]), self.declared(of)
+
+    def lengths(self):
+        """h_i of the metric; 1 for what is left out."""
+        s = self.space
+        if self.metric == "polar":
+            return [1, s[0]][:len(s)]
+        if self.metric == "spherical":
+            return [1, s[0], s[0] * sympy.sin(s[1]) if len(s) > 1 else 1][:len(s)]
+        return [1] * len(s)
+
+    def curvilinear(self, name, value):
+        """Operators by the general formulas with h_i and their product, the angle around the axis included."""
+        s, h = self.space, self.lengths()
+        volume = {"polar": s[0], "axisymmetric": s[0]}.get(self.metric)
+        if self.metric == "spherical":
+            volume = s[0]**2 * (sympy.sin(s[1]) if len(s) > 1 else 1)
+        if name == "grad":
+            return [sympy.diff(value, x) / k for x, k in zip(s, h)]
+        if name == "lap":
+            value = [sympy.diff(value, x) / k for x, k in zip(s, h)]
+        if name in ("lap", "div"):
+            return sum(sympy.diff(a * volume / k, x) for a, x, k in zip(value, s, h)) / volume
+        raise Refused(f"no {name} in this metric")
 
     def with_names(self, names):
         other = object.__new__(Problem)
@@ -412,7 +514,10 @@ class Problem:
             out = Parser(self, self.definitions[name][0], piece).value()
         elif name in self.tables:
             out = self.tables[name]
-        elif name in self.unknowns:
+        elif name in self.functions:
+            symbol, raw, value = self.functions[name]()
+            out = raw.subs(symbol, value)
+        elif name in self.unknowns or name in self.data.get("parameters", {}):
             if name not in self.exact:
                 raise Refused(f"no exact solution of {name}")
             value = self.exact[name]
@@ -430,6 +535,10 @@ class Problem:
         out = self.declared(name, piece)
         if out is not None:
             return out
+        head, _, of = name.partition("_")
+        if head in self.functions and self.data["unknowns"][head] == of:
+            symbol, raw, value = self.functions[head]()
+            return sympy.diff(raw, symbol).subs(symbol, value)
         for at in [m.start() for m in re.finditer("_", name)][::-1]:
             field = self.declared(name[:at], piece)
             if field is None:
@@ -488,8 +597,8 @@ class Problem:
             point = dict(piece)
             for j, (s, (lo, hi)) in enumerate(self.ranges.items()):
                 if s not in piece:
-                    point[s] = lo + (hi - lo) * ((k + sympy.Rational(1, 2)) * steps[j] % 1)
-            yield point
+                    point[s] = lo + (hi - lo) * ((k + sympy.Rational(1, 2)) * steps[j % len(steps)] ** (1 + j // len(steps)) % 1)
+            yield {s: sympy.sympify(v).subs(point) for s, v in point.items()} # ends may depend on the time
 
     def relations(self):
         """Yields (entry, relation number, piece, op, terms of lhs - rhs); a vector gives several."""
