@@ -127,7 +127,8 @@ static void integrals_of_networks_are_those_of_their_values(void **state) {
 /* ---- Derivatives --------------------------------------------------------------------------------- */
 
 /* d/dx int_a^x f(x, s) ds = f(x, x) + int_a^x f_x ds. Both sides are derivatives of one sum or sums
- * of derivatives at the same nodes: they agree to the error of the rule, below 1e-9 here. */
+ * of derivatives at the same nodes: they agree to the error of the rule, below 1e-8 here (12 nodes each where
+ * two are nested); a missing term is 1e-2 and more. */
 static void derivatives_follow_leibniz(void **state) {
   (void)state;
   static const char *const rows[][2] = {
@@ -150,7 +151,7 @@ static void derivatives_follow_leibniz(void **state) {
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i)
     for (size_t k = 0; k < 3; ++k) {
       double x = 0.1 + 0.4 * (double)k, t = 0.2 + 0.3 * (double)k;
-      near(value_at(&c, rows[i][0], x, t), value_at(&c, rows[i][1], x, t), 2e-9, rows[i][0]);
+      near(value_at(&c, rows[i][0], x, t), value_at(&c, rows[i][1], x, t), 1e-8, rows[i][0]);
     }
   model_close(&c);
 }
