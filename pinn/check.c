@@ -78,6 +78,7 @@ static tn_status run_steps(pn_checking *c) {
   if (c->errors > 0)
     return TN_OK;
   TN_TRY(pn_check_parameters(c));
+  TN_TRY(pn_check_units(c));
   TN_TRY(pn_check_exact(c));
   TN_TRY(pn_check_counts(c));
   TN_TRY(pn_check_flux(c));

@@ -155,6 +155,7 @@ tn_status pn_check_cost(pn_checking *c) TN_MUST_USE;
 /* check_table.c: can every table be read; does it reach as far as it is used. */
 tn_status pn_check_tables(pn_checking *c) TN_MUST_USE;
 tn_status pn_check_reach(pn_checking *c) TN_MUST_USE;
+tn_status pn_check_units(pn_checking *c) TN_MUST_USE; /* check_units.c */
 tn_status pn_check_exact(pn_checking *c) TN_MUST_USE; /* check_exact.c */
 /* a prod cos(1.3 (x - lo)/(hi - lo) + 0.7) over the coordinates of u: neither it nor its slope is 0
  * on a face. */

@@ -412,6 +412,7 @@ static tn_status read_all(pn_problem *p, size_t n_overrides, const char *const *
   TN_TRY(pn_read_terms(p, root));
   TN_TRY(pn_read_exact(p, root));
   pn_moving_ranges(p);
+  TN_TRY(pn_read_units(p, pn_toml_find(root, "units")));
   return pn_read_settings(p, root);
 }
 

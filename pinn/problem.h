@@ -264,6 +264,8 @@ typedef struct pn_problem {
   pn_unknown *unknowns;
   pn_definition *definitions;
   pn_table_entry *tables;
+  size_t n_units;
+  struct pn_unit_entry *units; /* of [units], in file order; units.h */
   size_t n_parameters;
   pn_parameter *parameters;
   size_t n_shapes;

@@ -60,6 +60,9 @@ tn_status pn_read_network(pn_problem *problem, const pn_toml *table,
                           pn_network *network) TN_MUST_USE;
 tn_status pn_read_inputs(pn_problem *problem) TN_MUST_USE;
 
+/* read_units.c: [units]; all names must be declared. */
+tn_status pn_read_units(pn_problem *problem, const pn_toml *table) TN_MUST_USE;
+
 /* settings.c: [points] [weights] [[stage]] [precision] [output] [run] [accept] [exact] */
 tn_status pn_read_settings(pn_problem *problem, const pn_toml *root) TN_MUST_USE;
 tn_status pn_read_exact(pn_problem *problem, const pn_toml *root) TN_MUST_USE;
