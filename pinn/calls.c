@@ -232,7 +232,7 @@ static tn_status resolve_diff(pn_naming *s, pn_expr *e) {
 }
 
 /* An unknown of a part is averaged over its part. */
-static tn_status average_where_it_lives(pn_problem *p, pn_expr *e) {
+tn_status pn_average_where_it_lives(pn_problem *p, pn_expr *e) {
   uint64_t bits = pn_expr_unknowns(p, e->args[0]);
   for (size_t u = 0; u < p->n_unknowns; ++u) {
     pn_expr *part = p->unknowns[u].in_where, *pair[2] = {e->args[1], part};
@@ -256,7 +256,7 @@ static tn_status resolve_mean(pn_naming *s, pn_expr *e) {
   e->kind = PN_MEAN;
   pn_piece piece = {.n_fixed = 0};
   TN_TRY(pn_pieces_in(s->problem, e->args[1], &piece));
-  TN_TRY(average_where_it_lives(s->problem, e));
+  TN_TRY(pn_average_where_it_lives(s->problem, e));
   if (e->args[1]->kind == PN_EVERYWHERE)
     e->n = 1;
   return pn_set_components(s->problem, e);

@@ -8,7 +8,7 @@
  * are small themselves (u = 0 on a wall, a divergence that is one term) their size says nothing; before such a
  * relation is blamed, the solution is changed by a tenth of its size, and what that does to R is a scale too.
  *
- * Limits: 1e-10 for formulas, 1e-3 for means (a grid stands for the box), 1e-4 for solutions that are tables
+ * Limits: 1e-10 for formulas, 1e-3 for means (a grid stands for the box), 1e-2 over a part, 1e-4 for solutions that are tables
  * (an interpolant), 1e-3 for derivatives of those. The derivatives of a spline lose digits where the solution is
  * steep, so a defect of theirs up to 5e-2 is told and not held against the equation: a wrong sign or term leaves
  * a defect near 1.
@@ -92,7 +92,9 @@ static double limit_of(pn_checking *c, const pn_relation *r) {
   const pn_problem *p = c->problem;
   if (pn_check_by_table(c, r))
     return pn_check_has(p, r->whole, PN_DERIVATIVE) ? 1e-3 : 1e-4;
-  return pn_check_has(p, r->whole, PN_MEAN) ? 1e-3 : 1e-10;
+  if (!pn_check_has(p, r->whole, PN_MEAN))
+    return 1e-10;
+  return p->region || pn_check_has(p, r->whole, PN_LESS) || pn_check_has(p, r->whole, PN_GREATER) ? 1e-2 : 1e-3;
 }
 
 enum { SPLINE_TWENTIETH = 20 }; /* 1 / largest defect that the derivatives of a table are forgiven */

@@ -2,7 +2,7 @@
  *
  *   int(e, s, a, b)   over a variable of its own, or a coordinate, from a to b
  *   int(e, x, y)      over the whole ranges of coordinates: int(int(e, x), y)
- *   int(e, A)         over a region: the measure of the box times mean(where(A, e, 0), domain)
+ *   int(e, A)         over a region: its measure times mean(e, A)
  *
  * The first two are sums over the nodes of Gauss and Legendre,
  *
@@ -18,7 +18,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "pinn/region.h"
 #include "pinn/resolve.h"
+#include "pinn/sobol.h"
 
 /* ---- Rules ------------------------------------------------------------------------------------- */
 
@@ -234,6 +236,11 @@ static tn_status whole_ranges(pn_naming *s, pn_expr *e) {
   for (size_t i = 1; i + 1 < e->n; ++i)
     if (e->args[i]->kind == PN_NAME && strcmp(e->args[i]->name, name->name) == 0)
       return pn_expr_fail(TN_EINPUT, e->args[i], "`%s` is given twice", name->name);
+  if (s->problem->region && s->problem->coordinates[axis].role == PN_SPACE)
+    return pn_expr_fail(TN_EINPUT, e,
+                        "the domain is a part of the box, and the range of %s leaves it: write int(e, domain), "
+                        "or int(e, %s, a, b) along a line inside",
+                        name->name, name->name);
   TN_TRY(end_of(s, name, 0, &limits[0]));
   TN_TRY(end_of(s, name, 1, &limits[1]));
   pn_expr *inside = e->args[0];
@@ -282,10 +289,33 @@ tn_status pn_check_still(const pn_naming *s, const pn_expr *e) {
   return TN_OK;
 }
 
-/* int(e, A): the lengths of space, and of all that e and A depend on, times the mean of what lies in A. */
+/* The share of the domain in which a predicate holds. Sobol points are even along each coordinate, so that a part
+ * cut off across one is right to 1e-4. */
+static tn_status share_of(pn_problem *p, const pn_expr *predicate, double *out) {
+  enum { SAMPLES = 1 << 16 };
+  size_t d = p->n_coordinates, held = 0, all = 0;
+  double *u = NULL, point[PN_MAX_COORDINATES];
+  TN_TRY(TN_NEW(SAMPLES * d, &u));
+  tn_status status = pn_sobol(d, tn_stream_of(0, "measure"), 0, SAMPLES, u);
+  for (size_t i = 0; status == TN_OK && i < SAMPLES; ++i) {
+    bool holds = false;
+    for (size_t c = 0; c < d; ++c)
+      point[c] = p->coordinates[c].lo + (p->coordinates[c].hi - p->coordinates[c].lo) * u[i * d + c];
+    if (p->region && !pn_domain_holds(p, point))
+      continue;
+    status = pn_predicate_holds(p, predicate, point, &holds);
+    held += holds;
+    ++all;
+  }
+  tn_free(&u);
+  *out = all ? (double)held / (double)all : 0;
+  return status;
+}
+
+/* int(e, A): the measure of space, of A in it, and of all that e and A depend on, times the mean in A. */
 static tn_status over_region(pn_naming *s, pn_expr *e) {
   pn_problem *p = s->problem;
-  pn_expr *mean = NULL, *zero = NULL, *size = NULL;
+  pn_expr *mean = NULL, *size = NULL;
   if (!s->mean)
     return pn_not_here(s, e, "an integral over a region");
   TN_TRY(pn_resolve(s, e->args[0]));
@@ -295,17 +325,25 @@ static tn_status over_region(pn_naming *s, pn_expr *e) {
   TN_TRY(pn_pieces_in(p, e->args[1], &piece));
   if (e->args[0]->components != 1)
     return pn_expr_fail(TN_EINPUT, e->args[0], "the integral over a region is of a scalar");
+  TN_TRY(pn_average_where_it_lives(p, e));
   uint32_t along = pn_expr_depends(p, e->args[0]) | pn_expr_depends(p, e->args[1]);
   double measure = 1;
-  for (size_t i = 0; i < p->n_coordinates; ++i)
-    if (p->coordinates[i].role == PN_SPACE || (along >> i & 1u))
+  bool exact = true;
+  if (p->region)
+    TN_TRY(pn_body_measure(p->region, &measure, &exact));
+  for (size_t i = 0; i < p->n_coordinates; ++i) {
+    bool space = p->coordinates[i].role == PN_SPACE;
+    if (space ? !p->region : (along >> i & 1u) != 0)
       measure *= p->coordinates[i].hi - p->coordinates[i].lo;
-  pn_expr *inside = e->args[0];
-  if (piece.filter) {
-    TN_TRY(pn_expr_number(p->arena, 0, e, &zero));
-    TN_TRY(pn_expr_make(p->arena, PN_WHERE, e, 3, (pn_expr *[]){e->args[1], inside, zero}, &inside));
   }
-  TN_TRY(pn_expr_make(p->arena, PN_MEAN, e, 1, &inside, &mean));
+  double share = 1;
+  bool all = e->args[1]->kind == PN_EVERYWHERE;
+  if (!all)
+    TN_TRY(share_of(p, e->args[1], &share));
+  if (share == 0)
+    return pn_expr_fail(TN_EINPUT, e->args[1], "no point of the domain lies there");
+  measure *= share;
+  TN_TRY(pn_expr_make(p->arena, PN_MEAN, e, all ? 1 : 2, e->args, &mean));
   TN_TRY(pn_expr_number(p->arena, measure, e, &size));
   TN_TRY(pn_expr_make(p->arena, PN_MULTIPLY, e, 2, (pn_expr *[]){size, mean}, &mean));
   *e = *mean;

@@ -21,6 +21,8 @@ tn_status pn_make_derivative(pn_naming *scope, pn_expr *e, pn_expr *inside, cons
 /* A copy of an unresolved tree; the budget counts down. */
 tn_status pn_copy_tree(pn_arena *arena, const pn_expr *e, size_t *budget,
                        pn_expr **out) TN_MUST_USE;
+/* mean(e, A) of unknowns that live in a part: over that part alone (calls.c). */
+tn_status pn_average_where_it_lives(pn_problem *problem, pn_expr *e) TN_MUST_USE;
 /* Fails where e depends on a coordinate whose ends move: no average goes over it. */
 tn_status pn_check_still(const pn_naming *scope, const pn_expr *e) TN_MUST_USE;
 /* int(...) with its arguments unresolved; an error for a variable whose name is taken (integral.c). */
