@@ -343,7 +343,7 @@ static const struct {
              {"08a_lotka_volterra", NULL, NULL},
              {"08b_inverse", ":6:29: ", "`data`"},
              {"09_field", ":6:123: ", "`data`"},
-             {"10_beam", ":4:1: ", "[units]"},
+             {"10_beam", NULL, NULL},
              {"11_allen_cahn", ":6:1: ", "[time]"},
              {"12_layer", NULL, NULL},
              {"13_volterra", NULL, NULL},
