@@ -54,9 +54,7 @@ static tn_status put_scales(const pn_run *run, FILE *out) {
   const char *const *texts = NULL;
   size_t n = pn_training_scales(run->training, &texts);
   pn_text text = {0};
-  for (size_t c = 0; c < p->n_coordinates; ++c)
-    pn_putf(&text, "%s%s", c > 0 ? ", " : "", p->coordinates[c].name);
-  pn_put(&text, " to [-1, 1]");
+  pn_put_input_maps(&text, p);
   for (size_t i = 0; i < n; ++i) {
     if (texts[i] != NULL && texts[i][0] != '\0')
       pn_putf(&text, "; %s", texts[i]);

@@ -48,6 +48,8 @@ void pn_put_low(pn_text *text, const pn_run *run);
 void pn_put_advice(pn_text *text, const pn_run *run);
 /* "x = 0.004, t = 0.41": the coordinates that are numbers. */
 void pn_put_place(pn_text *text, const pn_problem *problem, const double *point);
+/* "x, t to [-1, 1]": how coordinates enter the networks. */
+void pn_put_input_maps(pn_text *text, const pn_problem *problem);
 /* "u(x, t)   mlp 2-32x4-1, tanh, 3 297 weights". */
 void pn_put_network(pn_text *text, const pn_model *model, const pn_net *net);
 /* "u, u_x, u_t - 0.0031831*u_xx (3 channels)", a group each. */

@@ -175,6 +175,22 @@ void pn_put_network(pn_text *text, const pn_model *model, const pn_net *net) {
   pn_putf(text, ")   %s %zu-%zux%zu-%zu, %s, %s weights", net->class_->name, pn_net_feature_count(net),
           net->options.width, net->options.depth, net->n_out, net->options.activation,
           pn_grouped(n, weights));
+  if (net->options.omega != 1)
+    pn_putf(text, ", omega %g", net->options.omega);
+  if (strcmp(net->options.adaptive, "none") != 0)
+    pn_putf(text, ", slopes by %s", net->options.adaptive);
+  if (model->problem->warm && net->options.from)
+    pn_putf(text, ", from %s", net->options.from);
+}
+
+void pn_put_input_maps(pn_text *text, const pn_problem *p) {
+  for (size_t c = 0; c < p->n_coordinates; ++c) {
+    const pn_coordinate *k = &p->coordinates[c];
+    pn_putf(text, "%s%s", c > 0 ? ", " : "", k->name);
+    if (p->network.normalise && k->has_net_range)
+      pn_putf(text, " of [%g, %g]", k->net_lo, k->net_hi);
+  }
+  pn_put(text, p->network.normalise ? " to [-1, 1]" : " as they are");
 }
 
 /* A channel's symbol with the unknown's name: "t - s0*xx" is u_t - s0*u_xx. Only words made of

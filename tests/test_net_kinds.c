@@ -273,6 +273,63 @@ static void counts_are_the_formulas_of_the_page(void **state) {
   }
 }
 
+/* ---- Gradients ---------------------------------------------------------------------------------- */
+
+/* sum over all weights of d u_xx/d theta_k * sin(k), by reverse mode through the jets. */
+static double slope_along(model_case *c, const double *p) {
+  const pn_model *m = c->model;
+  tn_value leaf[40], by[40], value = {0}, sum = {0};
+  pn_expr *tree = NULL;
+  assert_true(m->n_blocks <= 40);
+  for (size_t b = 0; b < m->n_blocks; ++b)
+    leaf[b] = m->blocks[b].leaf;
+  assert_int_equal(pn_problem_expression(c->problem, "test", "u_xx + u_t", &tree), TN_OK);
+  assert_int_equal(pn_lower(&c->box[0], tree, &value), TN_OK);
+  assert_int_equal(ag_resolve(m->graph, 1, &value, NULL, &value, NULL), TN_OK);
+  assert_int_equal(ag_grad(value, m->n_blocks, leaf, by), TN_OK);
+  for (size_t b = 0; b < m->n_blocks; ++b) {
+    const pn_block *block = &m->blocks[b];
+    double way[2048];
+    assert_true(block->count <= 2048);
+    for (size_t k = 0; k < block->count; ++k)
+      way[k] = sin((double)(block->offset + k));
+    tn_value part = tn_sum_all(tn_mul(
+        by[b], tn_const_array(m->graph, TN_F64, tn_shape_fixed(block->rank, block->extent), way)));
+    sum = b ? tn_add(sum, part) : part;
+  }
+  double out = 0;
+  model_values(c, &c->box[0], sum, 1, p, &out);
+  return out;
+}
+
+/* Against the difference of values along the same way: h^2/6 times a third derivative, and rounding 1e-15/h. */
+static void gradients_by_weights_are_slopes_of_values(void **state) {
+  (void)state;
+  static const char *const networks[] = {
+      "kind = \"modified\", depth = 2, adaptive = \"unit\", factorised = true",
+      "kind = \"resnet\", depth = 3, activation = \"gaussian\"",
+      "kind = \"pirate\", depth = 2, fourier = 3, adaptive = \"layer\"",
+      "depth = 2, period = { x = 5 }, learn_period = true, activation = \"mish\"",
+      "depth = 2, inputs = [\"x*cos(t)\", \"x\"], activation = \"sin\", omega = 2",
+  };
+  const double p[] = {0.4, 0.9}, h = 1e-5;
+  for (size_t i = 0; i < sizeof networks / sizeof networks[0]; ++i) {
+    model_case c;
+    double at[2];
+    open_net(&c, networks[i]);
+    double found = slope_along(&c, p);
+    for (int side = 0; side < 2; ++side) {
+      for (size_t k = 0; k < c.model->n_theta; ++k)
+        c.theta[k] += (side ? -2 : 1) * h * sin((double)k);
+      at[side] = model_at(&c, "u_xx + u_t", p);
+    }
+    double expected = (at[0] - at[1]) / (2 * h);
+    if (!(fabs(found - expected) <= 1e-5 * fmax(1, fabs(expected))))
+      fail_msg("%s: gradient %.12g, differences %.12g", networks[i], found, expected);
+    model_close(&c);
+  }
+}
+
 /* A pirate starts as its waves times the output layer: no block has a share. */
 static void pirate_starts_linear_in_its_waves(void **state) {
   (void)state;
@@ -430,6 +487,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(kinds_are_their_formulas),
       cmocka_unit_test(counts_are_the_formulas_of_the_page),
+      cmocka_unit_test(gradients_by_weights_are_slopes_of_values),
       cmocka_unit_test(pirate_starts_linear_in_its_waves),
       cmocka_unit_test(shared_false_gives_each_unknown_a_network),
       cmocka_unit_test(first_weights_follow_the_law_asked_for),
