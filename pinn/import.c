@@ -62,7 +62,7 @@ static tn_status tell(const pn_import_options *o, const pn_run *run) {
   for (size_t i = 0; i < run->model->n_nets; ++i) {
     pn_put(&text, "imported   ");
     pn_put_network(&text, run->model, &run->model->nets[i]);
-    pn_putf(&text, " of %s\n", o->weights);
+    pn_put(&text, "\n");
   }
   pn_putf(&text, "inputs     %s\n",
           run->problem->network.normalise ? "mapped to [-1, 1]: the weights were trained so"
