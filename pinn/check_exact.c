@@ -14,6 +14,7 @@
  * a defect near 1.
  */
 #include "pinn/check.h"
+#include "pinn/region.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -214,6 +215,20 @@ static tn_status look(pn_checking *c, pn_failure *f, double limit, double *relat
   return TN_OK;
 }
 
+/* Does the term stand on a surface that a file gives, and is the defect what its facets or digits may leave? */
+static bool is_surface_error(const pn_problem *p, const pn_term *t, double relative) {
+  for (size_t k = 0; k < t->n_pieces && relative * SPLINE_TWENTIETH < 1; ++k) {
+    const pn_piece *piece = &t->pieces[k];
+    const pn_face *face = NULL;
+    if (piece->whole)
+      pn_body_faces(piece->whole, &face);
+    for (size_t i = 0; i < piece->n_faces; ++i)
+      if (face[piece->faces[i]].tag < p->n_shapes && p->shapes[face[piece->faces[i]].tag].from_file)
+        return true;
+  }
+  return false;
+}
+
 /* A relation on all its sites; only the worst is reported. */
 static tn_status check_relation(pn_checking *c, const pn_term_sites *at, const pn_relation *r,
                                 pn_defect *defect, double *terms, pn_expr **exprs) {
@@ -228,6 +243,13 @@ static tn_status check_relation(pn_checking *c, const pn_term_sites *at, const p
     bool last = s == at->n_sites;
     if (last && worst <= limit)
       break;
+    if (last && is_surface_error(c->problem, at->term, worst)) {
+      defect->limit = worst;
+      return pn_found(c, PN_FOUND_NOTE, at->term->name, at->term->place, strlen(at->term->name),
+                      "the surface from a file leaves %.1e in `%s`: so far it is the one that the exact "
+                      "solution has",
+                      worst, at->term->name);
+    }
     if (last && is_spline_error(c, r, worst)) {
       defect->limit = worst;
       return pn_found(c, PN_FOUND_NOTE, at->term->name, at->term->place, strlen(at->term->name),

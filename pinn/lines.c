@@ -142,7 +142,10 @@ static tn_status put_measures(pn_text *out, const pn_problem *p, const pn_sites 
   bool exact = false;
   if (!p->box)
     return TN_OK;
-  TN_TRY(pn_body_measure(p->region ? p->region : p->box, &size, &exact));
+  if (p->domain)
+    size = p->domain->extent;
+  else
+    TN_TRY(pn_body_measure(p->box, &size, &exact));
   snprintf(number, sizeof number, "domain %.7g", size);
   pn_put(&line, number);
   for (size_t m = 0; m < sites->n_terms; ++m) {

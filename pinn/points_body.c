@@ -192,31 +192,56 @@ static tn_status share_of(const pn_problem *p, const pn_site *site, bool placed,
   return status;
 }
 
+/* The measure of the piece, filters counted in. */
+static tn_status measure_piece(const pn_problem *p, const pn_site *site, bool placed, double *out) {
+  const pn_piece *piece = site->piece;
+  double share = 1;
+  bool exact = false;
+  *out = 1;
+  if (piece->extent > 0) {
+    *out = piece->extent;
+    return TN_OK;
+  }
+  if (p->domain && piece->body == p->region && placed && !piece->whole)
+    *out = p->domain->extent;
+  else if (piece->whole)
+    TN_TRY(pn_faces_measure(piece->whole, piece->n_faces, piece->faces, out, &exact));
+  else if (placed)
+    TN_TRY(pn_body_measure(piece->body, out, &exact));
+  for (size_t c = 0; c < p->n_coordinates && !placed; ++c)
+    if ((site->free_ & site->space) >> c & 1)
+      *out *= p->coordinates[c].hi - p->coordinates[c].lo;
+  TN_TRY(share_of(p, site, placed, &share));
+  *out *= share;
+  return TN_OK;
+}
+
 tn_status pn_body_site_measure(const pn_problem *p, const pn_site *site, double *relative,
                                double *extent) {
-  const pn_piece *piece = site->piece;
-  double longest = 0, share = 1, size = 1;
-  bool exact = false, placed = piece->whole || (piece->body && is_full(p, site));
-  size_t d = pn_body_dimensions(p->box), k = 0;
-  for (size_t c = 0; c < p->n_coordinates; ++c) {
-    const pn_coordinate *axis = &p->coordinates[c];
-    if (axis->role != PN_SPACE)
-      continue;
-    longest = fmax(longest, axis->hi - axis->lo);
-    if (!placed && (site->free_ >> c & 1)) {
-      size *= axis->hi - axis->lo;
-      ++k;
-    }
-  }
-  if (piece->whole)
-    TN_TRY(pn_faces_measure(piece->whole, piece->n_faces, piece->faces, &size, &exact));
-  else if (placed)
-    TN_TRY(pn_body_measure(piece->body, &size, &exact));
+  bool placed = site->piece->whole || (site->piece->body && is_full(p, site));
+  size_t d = pn_body_dimensions(p->box);
+  size_t k = pn_points_bits(site->free_ & site->space) - pn_piece_curved(site->piece);
+  double longest = 0;
+  for (size_t c = 0; c < p->n_coordinates; ++c)
+    if (p->coordinates[c].role == PN_SPACE)
+      longest = fmax(longest, p->coordinates[c].hi - p->coordinates[c].lo);
   if (placed)
-    k = piece->whole ? d - 1 : d;
-  TN_TRY(share_of(p, site, placed, &share));
-  *extent = size * share;
+    k = site->piece->whole ? d - 1 : d;
+  TN_TRY(measure_piece(p, site, placed, extent));
   *relative = *extent / pow(longest, (double)k);
+  return TN_OK;
+}
+
+tn_status pn_piece_measure(const pn_problem *p, const pn_term *term, pn_piece *piece) {
+  pn_site site = {.term = term, .piece = piece, .space = pn_space_bits(p)};
+  double relative = 0, extent = 0;
+  site.free_ = pn_piece_free(p, term, piece);
+  snprintf(site.key, sizeof site.key, "%.60s:%.60s", term->name,
+           piece->whole ? piece->surface : "");
+  if (!pn_site_bodied(p, &site) || site.free_ == 0)
+    return TN_OK;
+  TN_TRY(pn_body_site_measure(p, &site, &relative, &extent));
+  piece->extent = extent;
   return TN_OK;
 }
 

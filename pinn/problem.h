@@ -77,6 +77,7 @@ typedef struct pn_shape {
   int state;     /* the reader's: 0 not seen, 1 being made, 2 done */
   const struct pn_toml *entry;
   pn_place place;
+  bool from_file; /* a surface or a cloud: known as well as its numbers are written */
 } pn_shape;
 enum { PN_MAX_SHAPES = 62, PN_NAMELESS_TAG = 62, PN_BOX_TAG = 63 };
 
@@ -167,6 +168,7 @@ typedef struct pn_piece {
   size_t n_faces;
   const size_t *faces;
   const char *surface;   /* names of what made the faces, in a fixed order */
+  double extent;         /* length, area or volume of its part of space; 0: not known yet */
   bool inner;            /* an interface: points lie inside the domain, not on its boundary */
   size_t n_sides;        /* parts of the domain that the surface must touch: its unknowns live there */
   const pn_body *sides[PN_MAX_SIDES];

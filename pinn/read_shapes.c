@@ -351,6 +351,7 @@ static tn_status make_kind(pn_problem *p, pn_shape *shape, size_t index, const c
                       text);
   }
   shape->body = body;
+  shape->from_file = pn_toml_find(shape->entry, "file") != NULL;
   shape->tags = UINT64_C(1) << index;
   return status;
 }
@@ -419,6 +420,8 @@ static tn_status read_region(pn_problem *p, const pn_toml *node) {
   TN_TRY(pn_body_in_box(p, &p->region, &p->region_tags));
   TN_TRY(PN_TAKE(p->arena, 1, &piece));
   *piece = (pn_piece){.normal = PN_NONE, .body = p->region};
+  bool exact = false;
+  TN_TRY(pn_body_measure(p->region, &piece->extent, &exact));
   p->domain = piece;
   return TN_OK;
 }

@@ -342,7 +342,8 @@ static uint64_t unknowns_here(const pn_problem *p, const pn_expr *e) {
     return 0;
   if (e->kind == PN_UNKNOWN)
     return e->index < 64 ? UINT64_C(1) << e->index : 0;
-  if (e->kind == PN_DEFINITION) /* definitions of definitions grow fast: their bits stand for them */
+  if (e->kind ==
+      PN_DEFINITION) /* definitions of definitions grow fast: their bits stand for them */
     return p->definitions[e->index].unknowns;
   for (size_t i = 0; e->kind == PN_AT && i < e->n_axes; ++i)
     first |= p->coordinates[e->axes[i]].role == PN_SPACE; /* it is somewhere else */
@@ -427,5 +428,10 @@ tn_status pn_term_parts(pn_problem *p, pn_term *term) {
                            term->part ? " and " : "", unknown->in_text));
     term->part = text;
   }
-  return p->box ? prune(p, term) : TN_OK;
+  if (!p->box)
+    return TN_OK;
+  TN_TRY(prune(p, term));
+  for (size_t k = 0; k < term->n_pieces; ++k)
+    TN_TRY(pn_piece_measure(p, term, &term->pieces[k]));
+  return TN_OK;
 }

@@ -89,6 +89,8 @@ tn_status pn_body_keep(const pn_problem *problem, size_t n, const double *u, pn_
 /* Is there a point that the piece lets through, as far as some thousand candidates can tell? */
 tn_status pn_piece_reachable(const pn_problem *problem, const pn_term *term, const pn_piece *piece,
                              bool *out) TN_MUST_USE;
+/* Measures a bodied piece once and for all. */
+tn_status pn_piece_measure(const pn_problem *problem, const pn_term *term, pn_piece *piece) TN_MUST_USE;
 /* The measure of a bodied site, filters counted in: relative to the longest range of space, and in units of
  * the file. */
 tn_status pn_body_site_measure(const pn_problem *problem, const pn_site *site, double *relative,
