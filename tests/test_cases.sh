@@ -63,6 +63,8 @@ fail() { # fail LINE TEXT
   sed 's/^/    /' output.txt | head -40
 }
 
+cp "$cases"/*.csv "$cases"/*.stl . # what problem files refer to
+
 while IFS= read -r line || [ -n "$line" ]; do
   case $line in '' | '#'*) continue ;; esac
   IFS='|' read -r file edit arguments statuses demands <<<"$line"
