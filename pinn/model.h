@@ -109,6 +109,9 @@ tn_status pn_model_init(const pn_model *model, uint64_t seed, double *theta) TN_
 /* Is this condition met by construction (hard = true)? Then it has no loss term. */
 bool pn_model_is_hard(const pn_model *model, const pn_term *condition);
 
+/* Does the plan of this problem begin with lm, given networks that are small enough (plan.c)? */
+bool pn_plan_wants_lm(const pn_problem *problem);
+
 /* For network kinds: appends a block of theta with its parameter leaf; `part` as "layer1.weight". */
 tn_status pn_model_block(pn_model *model, const pn_net *net, const char *part, size_t rank,
                          const size_t *extent, tn_value *leaf) TN_MUST_USE;

@@ -202,8 +202,36 @@ static double default_gain(const pn_problem *p, const pn_net *net) {
   return strcmp(net->options.activation, "tanh") == 0 && space && time ? 2 : 1;
 }
 
-static void decide_sizes(pn_net *net) {
+/* How many networks the file leads to, as model.c shares them out. */
+static size_t count_nets(const pn_problem *p) {
+  size_t n = 0;
+  for (size_t u = 0; u < p->n_unknowns; ++u) {
+    const pn_unknown *a = &p->unknowns[u];
+    bool shares = false;
+    for (size_t v = 0; v < u && !shares; ++v) {
+      const pn_unknown *b = &p->unknowns[v];
+      shares = p->network.shared && !a->network && !b->network && a->n_arguments == b->n_arguments &&
+               memcmp(a->argument, b->argument, a->n_arguments * sizeof *a->argument) == 0;
+    }
+    n += !shares;
+  }
+  return n;
+}
+
+/* Where lm will make the start: its steps cost the square of the number of weights. */
+static void decide_small(const pn_problem *p, pn_network *o) {
+  static const size_t width[] = {24, 20, 16};
+  const size_t n = count_nets(p);
+  if (strcmp(o->kind, "mlp") != 0 || o->width || o->depth || o->fourier > 20)
+    return;
+  o->width = n > 3 ? 14 : width[n - 1];
+  o->depth = 2;
+}
+
+static void decide_sizes(const pn_problem *p, pn_net *net) {
   pn_network *o = &net->options;
+  if (pn_plan_wants_lm(p))
+    decide_small(p, o);
   bool large = net->n_in >= 3 || net->n_out >= 3;
   if (o->width == 0)
     o->width = large ? 64 : 32;
@@ -249,7 +277,7 @@ tn_status pn_net_decide(const pn_problem *p, pn_net *net) {
     o->depth = 5;
   if (o->depth == 0 && strcmp(o->kind, "pirate") == 0)
     o->depth = 3;
-  decide_sizes(net);
+  decide_sizes(p, net);
   decide_waves(net);
   TN_TRY(check(p, net));
   if (!isfinite(o->gain))

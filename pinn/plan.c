@@ -1,10 +1,12 @@
 /* plan.c: the stages of a run.
  *
- * A file without stages gets adam, 500 steps at 1e-3 with a cosine to 0, then at most 10 000
- * steps of ssbroyden while its n x n matrix is worth it (n <= 5 000: 200 MB), lbfgs beyond. adam
- * first because a quasi-Newton method from random weights goes to the nearest bad valley; the
- * second stage makes the digits. "auto" in a stage means the same by its position: the first adam,
- * later ones quasi-Newton.
+ * A file without stages, in f64 and with a smooth activation, gets lm first while its networks have at
+ * most 2 000 weights (net_options.c chooses small ones for it): smooth problems are solved to many digits
+ * in tens of steps. What it leaves unsolved goes on with lm on fresh points, then with ssbroyden. All else
+ * gets adam, 500 steps at 1e-3 with a cosine to 0, then at most 10 000 steps of ssbroyden while its n x n
+ * matrix is worth it (n <= 5 000: 200 MB), lbfgs beyond: adam first because a quasi-Newton method from
+ * random weights goes to the nearest bad valley; the second stage makes the digits. "auto" in a stage
+ * means adam for the first, quasi-Newton for later ones.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 #include "pinn/train.h"
 
 enum { DENSE_UP_TO = 5000, ADAM_STEPS = 500, NEWTON_STEPS = 10000 };
+enum { LM_UP_TO = 2000, LM_MOST_POINTS = 16384, LM_STEPS = 120, LM_AGAIN = 100, RESCUE_STEPS = 3000, LM_REFINE = 25 };
 
 static const double adam_rate = 1e-3;
 static const double adam_share = 0.15; /* of a limit in time; later steps bring more each */
@@ -93,15 +96,51 @@ static tn_status decide(const pn_problem *problem, size_t i, size_t n_theta, pn_
   return pn_schedule_check(&out->schedule);
 }
 
+/* ---- Plans of files without stages ------------------------------------------------------------ */
+
+static bool smooth(const pn_network *n) {
+  return strcmp(n->activation, "relu") != 0 && strcmp(n->activation, "relu3") != 0;
+}
+
+bool pn_plan_wants_lm(const pn_problem *p) {
+  bool ok = p->n_stages == 0 && strcmp(p->numbers.compute, "f64") == 0 &&
+            strcmp(p->numbers.master, "f64") == 0 && p->points.batch == 0 &&
+            p->points.interior <= LM_MOST_POINTS && smooth(&p->network);
+  for (size_t u = 0; ok && u < p->n_unknowns; ++u)
+    ok = !p->unknowns[u].network || smooth(p->unknowns[u].network);
+  return ok;
+}
+
+static const char *method_of(const pn_plan *plan, size_t i) {
+  return !plan->lm_first ? "auto" : i + 1 < plan->n ? "lm" : "ssbroyden";
+}
+
+static size_t steps_of(const pn_plan *plan, size_t i) {
+  static const size_t steps[] = {LM_STEPS, LM_AGAIN, RESCUE_STEPS};
+  return plan->lm_first ? steps[i] : 0;
+}
+
+static void lay_out(const pn_problem *problem, size_t n_theta, pn_plan *out) {
+  *out = (pn_plan){.n = problem->n_stages, .standard = problem->n_stages == 0};
+  if (!out->standard)
+    return;
+  out->lm_first = n_theta <= LM_UP_TO && pn_plan_wants_lm(problem);
+  out->n = out->lm_first ? 3 : 2;
+}
+
 tn_status pn_plan_new(const pn_problem *problem, size_t n_theta, pn_plan *out) {
-  *out =
-      (pn_plan){.n = problem->n_stages ? problem->n_stages : 2, .standard = problem->n_stages == 0};
+  lay_out(problem, n_theta, out);
   TN_TRY(TN_NEW(out->n, &out->stages));
   tn_status status = TN_OK;
   for (size_t i = 0; status == TN_OK && i < out->n; ++i) {
     out->stages[i].stage = out->standard ? pn_stage_default() : problem->stages[i];
-    if (out->standard)
+    if (out->standard) {
       out->stages[i].stage.precision = problem->numbers.compute;
+      out->stages[i].stage.optimizer = method_of(out, i);
+      out->stages[i].stage.steps = steps_of(out, i);
+      if (out->lm_first && i + 1 < out->n && problem->points.every == 500)
+        out->stages[i].stage.refine_every = LM_REFINE;
+    }
     status = decide(problem, i, n_theta, &out->stages[i]);
     const pn_precision *p = &out->stages[i].precision, *first = &out->stages[0].precision;
     out->mixed = out->mixed || (status == TN_OK && !pn_precision_equal(p, first));
@@ -112,7 +151,7 @@ tn_status pn_plan_new(const pn_problem *problem, size_t n_theta, pn_plan *out) {
 }
 
 void pn_plan_limit(pn_plan *plan, double seconds) {
-  if (plan->standard && seconds > 0)
+  if (plan->standard && !plan->lm_first && seconds > 0)
     plan->stages[0].stage.seconds = adam_share * seconds;
 }
 

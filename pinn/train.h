@@ -25,9 +25,10 @@ typedef struct pn_plan {
   pn_plan_stage *stages;
   bool standard; /* the file has no stages */
   bool mixed;    /* its stages differ in precision */
+  bool lm_first; /* and lm makes the start; later stages are for what it leaves unsolved */
 } pn_plan;
-/* The stages of the file, or adam 500 then ssbroyden (n_theta <= 5 000) or lbfgs, 10 000 steps.
- */
+/* The stages of the file; without any, lm and what may follow it, or adam 500 then ssbroyden (n_theta <=
+ * 5 000) or lbfgs, 10 000 steps. */
 tn_status pn_plan_new(const pn_problem *problem, size_t n_theta, pn_plan *out) TN_MUST_USE;
 /* Within so many seconds (0: no limit) the plan of a file without stages leaves the later stage most
  * of the time. */

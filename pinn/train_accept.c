@@ -5,8 +5,13 @@
  * residuals only when the errors are met, both with a margin, so that the verdict at the end is
  * the same.
  *
- * Detectors, in this order: a field that does not vary; a field that is tiny beside its own data;
- * a loss that stood still. They name one key to try and are guesses, said as such.
+ * Nothing but zero is no answer: where every unknown is 0 beside its size, and no exact solution says that
+ * it should be, all residuals are met and nothing is known (an eigenvalue problem without a norm). Such a
+ * run has not converged.
+ *
+ * Detectors, in this order: zero everywhere; a field that does not vary; a field that is tiny beside its own
+ * data, most of all away from them; a front that the points miss; a loss that stood still. They name one key
+ * to try and are guesses, said as such; that a field is 0 away from its data is said of a run that converged, too.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,6 +20,7 @@
 #include "pinn/train_inside.h"
 
 static const double margin = 0.9; /* of the limits, to end a run early */
+static const double well_solved = 1e-5; /* relative residual of every term, where nothing is asked for */
 
 bool pn_training_can_accept(const pn_training *t) {
   bool error = false;
@@ -69,6 +75,8 @@ static bool terms_within(const pn_training *t, double share) {
   return true;
 }
 
+static bool nothing_but_zero(const pn_training *t);
+
 tn_status pn_training_try(pn_training *t, bool *met) {
   pn_train_result *r = &t->result;
   bool known = false;
@@ -84,7 +92,20 @@ tn_status pn_training_try(pn_training *t, bool *met) {
   if (!pn_training_can_accept(t) || !errors_within(t, margin))
     return TN_OK;
   TN_TRY(pn_metrics_terms(t->metrics, t->theta, r->fields, r->terms));
-  *met = terms_within(t, margin);
+  *met = terms_within(t, margin) && !nothing_but_zero(t);
+  return TN_OK;
+}
+
+tn_status pn_training_enough(pn_training *t, bool *enough) {
+  pn_train_result *r = &t->result;
+  *enough = false;
+  if (!t->plan.lm_first || pn_training_can_accept(t))
+    return TN_OK;
+  TN_TRY(pn_metrics_fields(t->metrics, t->theta, r->fields));
+  TN_TRY(pn_metrics_terms(t->metrics, t->theta, r->fields, r->terms));
+  *enough = true;
+  for (size_t m = 0; m < r->n_terms; ++m)
+    *enough = *enough && r->terms[m].relative <= well_solved;
   return TN_OK;
 }
 
@@ -103,15 +124,48 @@ static void detect_constant(pn_training *t) {
   }
 }
 
+/* Zero beside what the field is at its data, over the most of its range: |u| as its rms has it. */
 static void detect_small(pn_training *t) {
   pn_train_result *r = &t->result;
   for (size_t u = 0; u < r->n_fields && !r->detector[0]; ++u) {
     const pn_field_error *e = &r->fields[u];
-    if (e->rms < 0.05 * t->size[u] && e->highest - e->lowest > 0.2 * t->size[u])
+    double size = fmax(t->size[u], fmax(fabs(e->lowest), fabs(e->highest)));
+    if (!(e->known && e->rel_l2 <= 0.1) && e->rms < 0.15 * size && e->highest - e->lowest > 0.2 * t->size[u])
       snprintf(r->detector, sizeof r->detector,
-               "%s is close to 0 away from its data (rms %.2g, data %.2g): information does not "
-               "travel inwards; try points.refine = \"rad\"",
-               t->problem->unknowns[u].name, e->rms, t->size[u]);
+               "%s is close to 0 away from its data (rms %.2g, up to %.2g): information may not "
+               "travel inwards; try points.refine = \"rad\", or a smaller domain",
+               t->problem->unknowns[u].name, e->rms, size);
+  }
+}
+
+static bool nothing_but_zero(const pn_training *t) {
+  const pn_train_result *r = &t->result;
+  for (size_t u = 0; u < r->n_fields; ++u)
+    if (r->fields[u].known || !(r->fields[u].rms <= 1e-2 * t->size[u]))
+      return false;
+  return r->n_fields > 0;
+}
+
+static void detect_zero(pn_training *t) {
+  pn_train_result *r = &t->result;
+  if (nothing_but_zero(t))
+    snprintf(r->detector, sizeof r->detector,
+             "%s is 0 everywhere, which meets every equation and condition: if another answer is meant, ask "
+             "for its size, as with a condition \"mean(%s^2, domain) = 1\"",
+             t->problem->unknowns[0].name, t->problem->unknowns[0].name);
+}
+
+/* Where an equation is missed by far more on fresh points than on those of the training, points miss a front. */
+static void detect_front(pn_training *t) {
+  pn_train_result *r = &t->result;
+  for (size_t m = 0; m < t->sites->n_terms && !r->detector[0]; ++m) {
+    const pn_term *term = pn_metrics_term(t->metrics, m);
+    double trained = pn_loss_last_relative(t->loss, m), fresh = r->terms[m].relative;
+    if (!term->is_condition && fresh > 1e-2 && fresh > 10 * trained)
+      snprintf(r->detector, sizeof r->detector,
+               "%s holds on its points (%.1e) and not between them (%.1e): a front is lost there; try "
+               "points.refine = \"rad\", or more points.interior",
+               term->name, trained, fresh);
   }
 }
 
@@ -153,12 +207,18 @@ tn_status pn_training_judge(pn_training *t) {
   r->detector[0] = '\0';
   if (interrupted)
     return TN_OK;
-  r->outcome = errors_within(t, 1) && terms_within(t, 1) ? PN_CONVERGED : PN_NOT_CONVERGED;
-  if (r->outcome == PN_CONVERGED)
+  bool met = errors_within(t, 1) && terms_within(t, 1) && !nothing_but_zero(t);
+  r->outcome = met ? PN_CONVERGED : PN_NOT_CONVERGED;
+  if (r->outcome == PN_CONVERGED) {
+    detect_small(t);
     return TN_OK;
+  }
   pn_low_detect(t, r->detector, sizeof r->detector);
+  if (!r->detector[0])
+    detect_zero(t);
   detect_bound(t);
   detect_constant(t);
+  detect_front(t);
   detect_small(t);
   detect_stall(t);
   return TN_OK;

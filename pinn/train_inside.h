@@ -92,6 +92,8 @@ bool pn_training_can_accept(const pn_training *t);
 /* Fills the field errors of the result; met: errors and residuals are inside their limits with a
  * margin. */
 tn_status pn_training_try(pn_training *t, bool *met) TN_MUST_USE;
+/* Between the stages of a plan that begins with lm: is the problem solved well enough to leave out the rest? */
+tn_status pn_training_enough(pn_training *t, bool *enough) TN_MUST_USE;
 /* The verdict on theta. */
 tn_status pn_training_judge(pn_training *t) TN_MUST_USE;
 

@@ -24,6 +24,8 @@
 enum { RECORD_FIRST_ORDER = 100, RECORD_NEWTON = 50, RECORD_COSTLY = 5 };
 static const double silence = 2; /* s without a record after which a sign of life is given */
 static const double look_every = 0.05; /* s between two messages of ranks about signals and time */
+static const double bad_valley = 1e-5; /* loss beyond which lm starts again from other weights */
+static const double tiny_loss = 1e-16; /* where a file without stages and accept is done */
 enum { MOST_BETWEEN_LOOKS = 1000 };
 
 static const pn_plan_stage *present(const pn_training *t) { return &t->plan.stages[t->stage]; }
@@ -161,7 +163,17 @@ static tn_status weigh(pn_training *t) {
 }
 
 static bool refines(const pn_training *t) {
+  if (t->plan.lm_first && t->stage > 0) /* what one set of points did not settle */
+    return true;
   return t->problem->points.refine && strcmp(t->problem->points.refine, "rad") == 0;
+}
+
+/* lm that ended in a bad valley tries another first guess; what is only not perfect goes on from where it is. */
+static tn_status restart(pn_training *t) {
+  if (!t->plan.lm_first || t->stage == 0 || !(present(t)->class_->flags & PN_OPT_COSTLY) ||
+      !(t->result.loss > bad_valley))
+    return TN_OK;
+  return pn_model_init(t->main.model, t->options.seed + ((uint64_t)t->stage << 32), t->theta);
 }
 
 static tn_status open_stage(pn_training *t) {
@@ -169,6 +181,7 @@ static tn_status open_stage(pn_training *t) {
   t->stage_seconds = 0;
   t->mark_loss = NAN;
   TN_TRY(pn_training_choose(t, t->stage));
+  TN_TRY(restart(t));
   TN_TRY(pn_training_draw(t));
   if (refines(t) && t->stage > 0) {
     TN_TRY(pn_training_apply(t));
@@ -325,6 +338,8 @@ static tn_status one_step(pn_training *t, bool *done) {
     end_with(t, end);
   } else if (r.stop && !again) {
     end_with(t, r.reason[0] ? r.reason : "the method ended");
+  } else if (t->plan.lm_first && !pn_training_can_accept(t) && loss <= tiny_loss) {
+    end_with(t, "the loss is below 1e-16, and nothing asks for less");
   } else if (stalled(t, loss)) {
     char text[96];
     snprintf(text, sizeof text, "the loss has not fallen by a factor %g in %zu steps",
@@ -382,6 +397,8 @@ static tn_status run_stage(pn_training *t, bool *last) {
   stage_result(t)->seconds = t->stage_seconds;
   stage_result(t)->loss = t->result.loss;
   pn_opt_free(&t->opt);
+  if (!*last)
+    TN_TRY(pn_training_enough(t, last));
   t->stage = *last ? t->plan.n : t->stage + 1;
   return save(t, true);
 }

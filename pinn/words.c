@@ -364,8 +364,10 @@ void pn_put_verdict(pn_text *text, const pn_run *run) {
 
 void pn_put_trouble(pn_text *text, const pn_run *run) {
   const pn_train_result *r = pn_training_result(run->training);
-  if (r->outcome == PN_CONVERGED)
+  if (r->outcome == PN_CONVERGED) {
+    pn_put(text, r->detector);
     return;
+  }
   if (r->n_terms > 0) {
     char a[24], b[24];
     size_t m = worst_term(r);
