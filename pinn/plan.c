@@ -15,7 +15,7 @@
 #include "pinn/train.h"
 
 enum { DENSE_UP_TO = 5000, ADAM_STEPS = 500, NEWTON_STEPS = 10000 };
-enum { LM_UP_TO = 2000, LM_MOST_POINTS = 16384, LM_STEPS = 120, LM_AGAIN = 100, RESCUE_STEPS = 3000, LM_REFINE = 25 };
+enum { LM_UP_TO = 2000, LM_MOST_POINTS = 16384, LM_STEPS = 120, LM_AGAIN = 100, RESCUE_STEPS = 3000, LM_REFINE = 25, LM_STAGES = 4 };
 
 static const double adam_rate = 1e-3;
 static const double adam_share = 0.15; /* of a limit in time; later steps bring more each */
@@ -116,8 +116,9 @@ static const char *method_of(const pn_plan *plan, size_t i) {
 }
 
 static size_t steps_of(const pn_plan *plan, size_t i) {
-  static const size_t steps[] = {LM_STEPS, LM_AGAIN, RESCUE_STEPS};
-  return plan->lm_first ? steps[i] : 0;
+  if (!plan->lm_first)
+    return 0;
+  return i == 0 ? LM_STEPS : i + 1 < plan->n ? LM_AGAIN : RESCUE_STEPS;
 }
 
 static void lay_out(const pn_problem *problem, size_t n_theta, pn_plan *out) {
@@ -125,7 +126,7 @@ static void lay_out(const pn_problem *problem, size_t n_theta, pn_plan *out) {
   if (!out->standard)
     return;
   out->lm_first = n_theta <= LM_UP_TO && pn_plan_wants_lm(problem);
-  out->n = out->lm_first ? 3 : 2;
+  out->n = out->lm_first ? LM_STAGES + 1 : 2;
 }
 
 tn_status pn_plan_new(const pn_problem *problem, size_t n_theta, pn_plan *out) {

@@ -358,6 +358,21 @@ static void default_plan_follows_the_size(void **state) {
     assert_true(plan.stages[1].stage.seconds == 0);
     pn_plan_free(&plan);
   }
+  for (size_t n = 2000; n < 2002; ++n) { /* lm makes the start while a step of it is cheap */
+    OK(pn_plan_new(problem, n, &plan));
+    assert_int_equal(plan.lm_first, n == 2000);
+    assert_string_equal(plan.stages[0].class_->name, n == 2000 ? "lm" : "adam");
+    assert_string_equal(plan.stages[plan.n - 1].class_->name, "ssbroyden");
+    pn_plan_limit(&plan, 100);
+    assert_true((plan.stages[0].stage.seconds == 0) == (n == 2000));
+    pn_plan_free(&plan);
+  }
+  pn_problem_free(&problem);
+  OK(pn_problem_parse("test.toml", ode(text, sizeof text, "", "precision = { compute = \"f32\" }"),
+                      0, NULL, &problem));
+  OK(pn_plan_new(problem, 100, &plan));
+  assert_false(plan.lm_first); /* lm is for f64 */
+  pn_plan_free(&plan);
   pn_problem_free(&problem);
 }
 
