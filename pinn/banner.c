@@ -311,9 +311,21 @@ static tn_status put_fresh(const pn_run *run, FILE *out) {
   for (size_t m = 0; m < r->n_terms; ++m) {
     pn_putf(&text, "%s%s %s", m > 0 ? ",  " : "", pn_training_checked(run->training, m)->name,
             pn_brief(r->terms[m].relative, brief));
+    if (!isnan(r->terms[m].noise))
+      pn_putf(&text, " (%.3g sigma)", r->terms[m].noise);
   }
   pn_put(&text, "  (relative)");
   return r->n_terms > 0 ? put_text(out, "fresh pts", &text) : TN_OK;
+}
+
+static tn_status put_checks(const pn_run *run, FILE *out) {
+  pn_text text = {0};
+  for (size_t i = 0; i < run->problem->n_checks; ++i) {
+    pn_put(&text, i > 0 ? ",  " : "");
+    pn_put_check(&text, run, i);
+  }
+  pn_put(&text, "  (relative)");
+  return run->problem->n_checks > 0 ? put_text(out, "checks", &text) : TN_OK;
 }
 
 static const char *outcome_word(const pn_run *run) {
@@ -355,6 +367,7 @@ tn_status pn_banner_end(pn_run *run, FILE *out) {
   TN_TRY(put_stops(run, out));
   if (run->failure == NULL) {
     TN_TRY(put_fresh(run, out));
+    TN_TRY(put_checks(run, out));
     pn_put_found(&text, run);
     if (text.n > 0)
       TN_TRY(put_text(out, "found", &text));

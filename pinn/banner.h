@@ -20,6 +20,8 @@ void pn_put_wrapped(pn_text *out, const char *label, size_t indent, const char *
 /* "u_t - k*u_xx = 0", in the arena. */
 tn_status pn_relation_text(pn_problem *problem, const pn_relation *relation,
                            char **out) TN_MUST_USE;
+/* "on", "in" or "from", before term->region. */
+const char *pn_where_word(const pn_term *term);
 /* Every equation and condition, with where it holds and its points. */
 tn_status pn_put_terms(pn_text *out, const pn_model *model, const pn_sites *sites) TN_MUST_USE;
 tn_status pn_put_networks(pn_text *out, const pn_model *model) TN_MUST_USE;
@@ -61,6 +63,8 @@ void pn_put_plan(pn_text *text, const pn_plan *plan);
 /* Is the outcome "converged", and the lines that say why: "u: relative L2 4.2e-4 <= 1e-3, max
  * 9.7e-3 at x = ..." joined by '\n'. */
 void pn_put_verdict(pn_text *text, const pn_run *run);
+/* "centreline 3.2e-3 <= 1e-2": check i of the problem. */
+void pn_put_check(pn_text *text, const pn_run *run, size_t i);
 /* "worst burgers 3.1e-1 > 1e-2 at x = ..." and what a detector found; "" if all is well. */
 void pn_put_trouble(pn_text *text, const pn_run *run);
 

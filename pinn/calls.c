@@ -251,6 +251,9 @@ static tn_status resolve_mean(pn_naming *s, pn_expr *e) {
   if (!s->mean)
     return pn_not_here(s, e, "an average");
   TN_TRY(pn_resolve(s, e->args[0]));
+  if (pn_mentions_column(e->args[0]))
+    return pn_expr_fail(TN_EINPUT, e->args[0], "a column of data has values in the rows of its data "
+                                               "only, and a mean goes over other points");
   TN_TRY(pn_resolve_predicate(s, e->args[1]));
   TN_TRY(pn_check_still(s, e));
   e->kind = PN_MEAN;

@@ -203,6 +203,8 @@ static const char *place_words(spot *s, const pn_piece *piece) {
 
 static tn_status show_condition(spot *s, const pn_term *t) {
   bool on = false;
+  if (t->data)
+    return TN_OK; /* holds in its rows, not at this point */
   if (t->n_pieces == 0)
     return show_term(s, t, NULL, "");
   for (size_t k = 0; k < t->n_pieces; ++k)

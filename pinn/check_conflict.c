@@ -155,7 +155,7 @@ static bool sides_of(pn_checking *c, const pn_relation *r, const pn_piece *piece
       pn_scalar(p, r->rhs, r->component, piece, &rhs) != TN_OK)
     return false;
   bool left = pn_expr_unknowns(p, lhs) != 0;
-  if (left == (pn_expr_unknowns(p, rhs) != 0))
+  if (left == (pn_expr_unknowns(p, rhs) != 0) || pn_expr_parameters(p, r->whole))
     return false;
   *text = pn_check_text(c, left ? lhs : rhs);
   *data = left ? rhs : lhs;
@@ -205,7 +205,7 @@ static tn_status contradict(pn_checking *c, const pn_term *s, const pn_relation 
  * ones the model says it. */
 static tn_status compare_data(pn_checking *c, const pn_term *s, const pn_term *t) {
   bool found = false;
-  if (s->where != t->where || s->where == PN_IN || s->wins || t->wins || (s->hard && t->hard))
+  if (s->where != t->where || s->where == PN_IN || s->where == PN_DATA || s->wins || t->wins || (s->hard && t->hard))
     return TN_OK;
   bool points = s->where == PN_ON;
   for (size_t r = 0; r < s->n_relations; ++r)

@@ -85,7 +85,7 @@ static void look_at_conditions(const pn_problem *p, group *g) {
     for (size_t r = 0; r < p->conditions[i].n_relations; ++r) {
       if (!mentions(p, &p->conditions[i].relations[r], g->members))
         continue;
-      g->measured |= p->conditions[i].where == PN_IN;
+      g->measured |= p->conditions[i].where == PN_IN || p->conditions[i].where == PN_DATA;
       g->integrals += p->conditions[i].where == PN_INTEGRAL;
     }
 }

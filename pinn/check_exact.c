@@ -89,8 +89,10 @@ static tn_status sensitivity(pn_checking *c, pn_scope *scope, const pn_site *sit
 
 /* ---- One relation on one site ------------------------------------------------------------------------ */
 
-static double limit_of(pn_checking *c, const pn_relation *r) {
+static double limit_of(pn_checking *c, const pn_term *term, const pn_relation *r) {
   const pn_problem *p = c->problem;
+  if (term->data) /* measured: noise is no defect, another quantity or unit is */
+    return 0.5;
   if (pn_check_by_table(c, r))
     return pn_check_has(p, r->whole, PN_DERIVATIVE) ? 1e-3 : 1e-4;
   if (!pn_check_has(p, r->whole, PN_MEAN))
@@ -178,6 +180,13 @@ static tn_status blame(pn_checking *c, const pn_failure *f) {
   return status;
 }
 
+static tn_status blame_data(pn_checking *c, const pn_term *term, double worst) {
+  return pn_found(c, PN_FOUND_WARNING, term->name, term->place, strlen(term->name),
+                  "the data of `%s` differ from the exact solution by up to %.2g of their size: "
+                  "another column, unit or sign?",
+                  term->name, worst);
+}
+
 static tn_status evaluate(pn_checking *c, pn_failure *f, pn_scope *scope, const pn_relation *r,
                           const char **culprit, size_t *where) {
   tn_value values[PN_CHECK_TERMS + 1];
@@ -232,7 +241,7 @@ static bool is_surface_error(const pn_problem *p, const pn_term *t, double relat
 /* A relation on all its sites; only the worst is reported. */
 static tn_status check_relation(pn_checking *c, const pn_term_sites *at, const pn_relation *r,
                                 pn_defect *defect, double *terms, pn_expr **exprs) {
-  double worst = -1, limit = limit_of(c, r);
+  double worst = -1, limit = limit_of(c, at->term, r);
   size_t worst_site = 0;
   for (size_t s = 0; s <= at->n_sites; ++s) { /* once more at the worst */
     pn_failure f = {
@@ -250,6 +259,8 @@ static tn_status check_relation(pn_checking *c, const pn_term_sites *at, const p
                       "solution has",
                       worst, at->term->name);
     }
+    if (last && at->term->data)
+      return blame_data(c, at->term, worst);
     if (last && is_spline_error(c, r, worst)) {
       defect->limit = worst;
       return pn_found(c, PN_FOUND_NOTE, at->term->name, at->term->place, strlen(at->term->name),
@@ -274,7 +285,8 @@ static tn_status check_relation(pn_checking *c, const pn_term_sites *at, const p
       worst_site = f.site;
     }
     defect->limit = limit;
-    defect->relative = fmax(isnan(defect->relative) ? 0 : defect->relative, relative);
+    if (!at->term->data) /* noise is no defect of the file */
+      defect->relative = fmax(isnan(defect->relative) ? 0 : defect->relative, relative);
   }
   return TN_OK;
 }

@@ -156,7 +156,7 @@ static bool has_value(pn_checking *c, size_t unknown) {
       pn_expr *e = NULL;
       if (t->where == PN_INTEGRAL)
         continue; /* a mean picks one of the solutions, if there are any */
-      if (pn_check_difference(c, &t->relations[r], &t->pieces[0], &e) == TN_OK)
+      if (pn_check_difference(c, &t->relations[r], t->n_pieces ? &t->pieces[0] : NULL, &e) == TN_OK)
         pn_check_orders(p, e, unknown, order, &free_value);
     }
   return free_value;

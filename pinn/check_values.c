@@ -9,6 +9,7 @@
  * good to some 1e-5, which is enough to tell a wrong sign from a right one. Means run over a midpoint grid.
  */
 #include "pinn/check.h"
+#include "pinn/data.h"
 #include "pinn/moving.h"
 
 #include "pinn/region.h"
@@ -165,9 +166,13 @@ tn_status pn_check_scope(pn_checking *c, size_t site, pn_scope **out) {
   if (*out)
     return TN_OK;
   TN_TRY(TN_NEW(1, &c->scope[site]));
-  TN_TRY(pn_scope_new(c->model, at->key, at->piece, at->free_, c->scope[site]));
+  if (at->data)
+    TN_TRY(pn_scope_of_data(c->model, at->key, at->data, at->free_, c->scope[site]));
+  else
+    TN_TRY(pn_scope_new(c->model, at->key, at->piece, at->free_, c->scope[site]));
   c->scope[site]->exact = true;
-  TN_TRY(pn_scope_move(c->scope[site], false));
+  if (!at->data)
+    TN_TRY(pn_scope_move(c->scope[site], false));
   *out = c->scope[site];
   return TN_OK;
 }
@@ -315,7 +320,7 @@ static tn_status bind_scope(pn_checking *c, tn_exec *exec, const pn_scope *scope
   for (size_t k = 0; k < c->problem->n_coordinates; ++k)
     if (scope->normal[k].graph)
       TN_TRY(bind_numbers(exec, scope->normal[k], count, points->normal[k]));
-  if (scope->n_tables + scope->n_insides == 0)
+  if (scope->n_tables + scope->n_insides + scope->n_columns == 0)
     return TN_OK;
   TN_TRY(TN_NEW(count, &value));
   tn_status status = TN_OK;
@@ -325,6 +330,10 @@ static tn_status bind_scope(pn_checking *c, tn_exec *exec, const pn_scope *scope
       value[i] = pn_shape_holds(c->problem, scope->inside[k], point);
     }
     status = bind_numbers(exec, scope->inside_leaf[k], scope->axis ? count : 1, value);
+  }
+  for (size_t k = 0; status == TN_OK && k < scope->n_columns; ++k) {
+    pn_data_values(scope->data, scope->column[k], points->stride, 0, count, value);
+    status = bind_numbers(exec, scope->column_leaf[k], count, value);
   }
   for (size_t k = 0; status == TN_OK && k < scope->n_tables; ++k) {
     for (size_t i = 0; status == TN_OK && i < count; ++i) {

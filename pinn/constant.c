@@ -8,6 +8,7 @@
  * the same everywhere. A value that is not finite is an error at its sub-expression. Definitions
  * may share each other many times over; a budget of evaluated nodes keeps that from taking forever.
  */
+#include "pinn/data.h"
 #include "pinn/integral.h"
 #include "pinn/names.h"
 #include "pinn/region.h"
@@ -20,6 +21,8 @@ enum { MOST_NODES = 10000000, LARGEST_POWER = 1024 };
 typedef struct evaluation {
   const pn_problem *problem;
   const double *point; /* NULL: coordinates have no value */
+  const pn_data *data; /* NULL: columns have no value */
+  size_t row;
   size_t budget;       /* nodes that may still be visited */
   double dummy[PN_MOST_INTEGRALS]; /* variables of the integrals around it */
 } evaluation;
@@ -193,6 +196,11 @@ static tn_status evaluate_node(evaluation *v, const pn_expr *e, double *out) {
     *out = isnan(k->exact) ? k->start : k->exact;
     return TN_OK;
   }
+  case PN_COLUMN:
+    if (!v->data)
+      return pn_expr_fail(TN_EINPUT, e, "`%s` has a value in the rows of its data only", e->name);
+    *out = v->data->column[e->index][v->row];
+    return TN_OK;
   case PN_COORDINATE:
     if (!v->point || e->index >= v->problem->n_coordinates)
       return pn_expr_fail(TN_EINPUT, e, "`%s` has no value here", e->name);
@@ -288,6 +296,13 @@ static tn_status holds(evaluation *v, const pn_expr *e, bool *out) {
 tn_status pn_evaluate(const pn_problem *problem, const pn_expr *expr, const double *point,
                       double *out) {
   evaluation v = {.problem = problem, .point = point, .budget = MOST_NODES};
+  return evaluate(&v, expr, out);
+}
+
+tn_status pn_evaluate_row(const pn_problem *problem, const pn_expr *expr, const double *point,
+                          const pn_data *data, size_t row, double *out) {
+  evaluation v = {
+      .problem = problem, .point = point, .data = data, .row = row, .budget = MOST_NODES};
   return evaluate(&v, expr, out);
 }
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "pinn/export.h"
+#include "pinn/eval_compare.h"
 #include "pinn/files.h"
 #include "pinn/grid.h"
 #include "pinn/region.h"
@@ -426,7 +427,10 @@ static tn_status check_options(const pn_eval_options *o) {
     return TN_FAIL(TN_EINPUT, "--out %s: a function in C has no --grid and no --points", o->out);
   if (o->out != NULL && strcmp(pn_path_name(o->out), "result.h5") == 0)
     return TN_FAIL(TN_EINPUT, "--out %s: runs are called result.h5; choose another name", o->out);
-  if (o->n_expressions == 0)
+  if (o->compare != NULL && (o->points || o->grid || o->out || o->n_expressions))
+    return TN_FAIL(TN_EINPUT, "eval --compare %s stands alone: its columns say what and where",
+                   o->compare);
+  if (o->n_expressions == 0 && o->compare == NULL)
     return TN_FAIL(TN_EINPUT, "eval wants at least one expression");
   return TN_OK;
 }
@@ -445,6 +449,8 @@ static tn_status load(evaluation *e) {
 static tn_status eval(evaluation *e) {
   TN_TRY(check_options(e->options));
   TN_TRY(load(e));
+  if (e->options->compare != NULL)
+    return pn_eval_compare(e->model, e->pool, e->theta, e->options->compare, e->options->terminal);
   if (e->options->out != NULL && ends_in(e->options->out, ".c")) {
     for (size_t i = 0; i < e->options->n_expressions; ++i)
       TN_TRY(add_expression(e, e->options->expressions[i]));

@@ -116,6 +116,7 @@ typedef enum pn_kind {
   PN_SHAPE,     /* predicates: index in problem->shapes; the part of the boundary it made, or its inside */
   PN_INTERFACE, /* predicates: the surface of shape `index` inside the domain */
   PN_INSIDE,    /* 1 inside shape `index`, else 0; predicates: there. PN_NONE: the domain */
+  PN_COLUMN,            /* index in the columns of the condition's data */
   PN_KINDS
 } pn_kind;
 

@@ -37,8 +37,27 @@ static void put_one(pn_text *text, const pn_run *run, size_t i) {
       pn_putf(text, " %s %s", r->accepted ? "<=" : ">", pn_threshold(r->accept, b));
     pn_put(text, ")");
   }
+  if (!isnan(r->std))
+    pn_putf(text, ", 95 %% in [%.5g, %.5g]", r->low, r->high);
   if (r->at_bound)
     pn_put(text, ", at one of its bounds");
+  if (!isnan(r->std) && fabs(r->correlation) > 0.95)
+    pn_putf(text, ", correlated with %s (%.3f)", run->problem->parameters[r->with].name,
+            r->correlation);
+  if (!isnan(r->std) && !r->identified)
+    pn_put(text, ": not identifiable, the data leave it open");
+}
+
+/* "q: standard deviation 2.1e-3 (median), at most 3e-2 at x = -1; far above it at x = -1, 0, 1". */
+static void put_spread(pn_text *text, const pn_run *run, size_t u) {
+  const pn_spread *s = &pn_training_result(run->training)->identified.spread[u];
+  char a[24], b[24];
+  pn_putf(text, "%s: standard deviation %s (median), largest %s at ", run->problem->unknowns[u].name,
+          pn_brief(s->median, a), pn_brief(s->largest, b));
+  pn_put_place(text, run->problem, s->place);
+  for (size_t i = 0; i < s->n_peaks; ++i)
+    pn_putf(text, "%s%.3g",
+            i ? ", " : "; not identifiable from the data, the network bridges it, near ", s->peak[i]);
 }
 
 void pn_put_found(pn_text *text, const pn_run *run) {
@@ -47,6 +66,15 @@ void pn_put_found(pn_text *text, const pn_run *run) {
       pn_put(text, "\n");
     put_one(text, run, i);
   }
+  const pn_identified *known = &pn_training_result(run->training)->identified;
+  for (size_t u = 0; known->done && u < run->problem->n_unknowns; ++u) {
+    if (!known->spread[u].known)
+      continue;
+    pn_put(text, text->n > 0 ? "\n" : "");
+    put_spread(text, run, u);
+  }
+  if (known->why[0])
+    pn_putf(text, "%s%s", text->n > 0 ? "\n" : "", known->why);
 }
 
 /* ---- summary.json ---------------------------------------------------------------------------- */
@@ -59,6 +87,25 @@ static tn_status put_trace(pn_json *json, const pn_history *h, size_t i) {
   pn_json_numbers(json, "trace", h->n, column);
   tn_free(&column);
   return TN_OK;
+}
+
+static void put_hidden(pn_json *json, const pn_run *run) {
+  const pn_identified *known = &pn_training_result(run->training)->identified;
+  if (!known->done)
+    return;
+  pn_json_boolean(json, "sigma_known", known->sigma_known);
+  pn_json_object(json, "hidden");
+  for (size_t u = 0; u < run->problem->n_unknowns; ++u) {
+    const pn_spread *s = &known->spread[u];
+    if (!s->known)
+      continue;
+    pn_json_object(json, run->problem->unknowns[u].name);
+    pn_json_number(json, "std_median", s->median);
+    pn_json_number(json, "std_largest", s->largest);
+    pn_json_numbers(json, "not_identifiable_near", s->n_peaks, s->peak);
+    pn_json_end(json);
+  }
+  pn_json_end(json);
 }
 
 tn_status pn_json_found(pn_json *json, const pn_run *run) {
@@ -74,6 +121,11 @@ tn_status pn_json_found(pn_json *json, const pn_run *run) {
     pn_json_number(json, "exact", k->exact);
     pn_json_number(json, "error", run->failure ? NAN : r->error);
     pn_json_number(json, "accept", k->accept);
+    pn_json_number(json, "std", r->std);
+    pn_json_number(json, "low", r->low);
+    pn_json_number(json, "high", r->high);
+    pn_json_number(json, "correlation", r->correlation);
+    pn_json_boolean(json, "identified", !isnan(r->std) && r->identified);
     pn_json_boolean(json, "at_bound", r->at_bound);
     TN_TRY(put_trace(json, h, i));
     pn_json_end(json);
@@ -81,12 +133,13 @@ tn_status pn_json_found(pn_json *json, const pn_run *run) {
   pn_json_end(json);
   if (p->n_parameters)
     pn_json_numbers(json, "trace_steps", h->n, h->step);
+  put_hidden(json, run);
   return TN_OK;
 }
 
 /* ---- report.html ----------------------------------------------------------------------------- */
 
-enum { COLUMNS = 5, CELL = 64 };
+enum { COLUMNS = 6, CELL = 64 };
 
 static void fill_row(const pn_run *run, size_t i, char (*cell)[CELL]) {
   const pn_parameter *k = &run->problem->parameters[i];
@@ -97,6 +150,8 @@ static void fill_row(const pn_run *run, size_t i, char (*cell)[CELL]) {
     snprintf(cell[2], CELL, "%.6g in [%.6g, %.6g]%s", k->start, k->lo, k->hi, k->log ? ", log" : "");
   else
     snprintf(cell[2], CELL, "%.6g%s", k->start, k->log ? ", log" : "");
+  if (!isnan(r->std))
+    snprintf(cell[5], CELL, "%.5g to %.5g%s", r->low, r->high, r->identified ? "" : ", open");
   if (isnan(k->exact))
     return;
   char brief[24];
@@ -104,12 +159,28 @@ static void fill_row(const pn_run *run, size_t i, char (*cell)[CELL]) {
   snprintf(cell[4], CELL, "%s", pn_brief(r->error, brief));
 }
 
+/* What the terminal says, of fields that no data show. */
+static tn_status put_words(const pn_run *run, pn_report *report) {
+  const pn_identified *known = &pn_training_result(run->training)->identified;
+  for (size_t u = 0; known->done && u < run->problem->n_unknowns; ++u) {
+    pn_text text = {0};
+    if (!known->spread[u].known)
+      continue;
+    put_spread(&text, run, u);
+    TN_TRY(pn_text_status(&text));
+    pn_report_paragraph(report, text.text);
+    pn_text_free(&text);
+  }
+  return TN_OK;
+}
+
 tn_status pn_report_found(const pn_run *run, pn_report *report) {
   static const char *const headers[COLUMNS] = {"parameter", "value", "start", "exact",
-                                               "relative error"};
+                                               "relative error", "95 %"};
   size_t n = run->problem->n_parameters * COLUMNS;
   char(*cell)[CELL] = NULL;
   const char **text = NULL;
+  TN_TRY(put_words(run, report));
   if (n == 0)
     return TN_OK;
   TN_TRY(TN_NEW(n, &cell));

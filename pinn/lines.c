@@ -75,6 +75,10 @@ static void put_relation(pn_text *out, const char *label, size_t name_width, con
     pn_putf(out, "%*s\n", WIDTH, right);
 }
 
+const char *pn_where_word(const pn_term *term) {
+  return term->where == PN_DATA ? "from" : term->where == PN_ON ? "on" : "in";
+}
+
 tn_status pn_relation_text(pn_problem *problem, const pn_relation *relation, char **out) {
   pn_expr *zero = NULL;
   TN_TRY(pn_zero_form(problem, relation, &zero));
@@ -87,6 +91,10 @@ static void right_of(const pn_model *model, const pn_sites *sites, const pn_term
   char number[32];
   size_t points = 0;
   *right = '\0';
+  if (term->is_check) {
+    snprintf(right, 64, "measured");
+    return;
+  }
   if (pn_model_is_hard(model, term)) {
     snprintf(right, 64, "built in");
     return;
@@ -113,7 +121,7 @@ static tn_status put_term(pn_text *out, const pn_model *model, const pn_sites *s
       continue;
     pn_put(&line, text);
     if (term->region != NULL)
-      pn_putf(&line, "   %s %s", term->where == PN_ON ? "on" : "in", term->region);
+      pn_putf(&line, "   %s %s", pn_where_word(term), term->region);
     *right = '\0';
     if (r == 0)
       right_of(model, sites, term, right);
@@ -167,12 +175,15 @@ static tn_status put_measures(pn_text *out, const pn_problem *p, const pn_sites 
 tn_status pn_put_terms(pn_text *out, const pn_model *model, const pn_sites *sites) {
   const pn_problem *p = model->problem;
   size_t width = widest(p->n_conditions, p->conditions, widest(p->n_equations, p->equations, 8));
+  width = widest(p->n_checks, p->checks, width);
   if (width > 24)
     width = 24;
   for (size_t i = 0; i < p->n_equations; ++i)
     TN_TRY(put_term(out, model, sites, i == 0 ? "equation" : "", &p->equations[i], width));
   for (size_t i = 0; i < p->n_conditions; ++i)
     TN_TRY(put_term(out, model, sites, i == 0 ? "condition" : "", &p->conditions[i], width));
+  for (size_t i = 0; i < p->n_checks; ++i)
+    TN_TRY(put_term(out, model, sites, i == 0 ? "check" : "", &p->checks[i], width));
   return put_measures(out, p, sites);
 }
 

@@ -501,6 +501,11 @@ static tn_status lower_node(pn_frame *f, const pn_expr *e, tn_value *out) {
     return lower_constant(f, e, out);
   case PN_PARAMETER_REF:
     return pn_frame_parameter(f, e->index, out);
+  case PN_COLUMN:
+    if (f->scope->data)
+      return pn_scope_column(f->scope, e->index, e->name, out);
+    return pn_expr_fail(TN_EINPUT, e, "the column `%s` has values in the rows of its data only",
+                        e->name);
   case PN_COORDINATE:
     return lower_coordinate(f, e, out);
   case PN_UNKNOWN:

@@ -63,6 +63,30 @@ tn_status pn_frame_inside(pn_frame *f, const pn_expr *e, tn_value *out) {
   return TN_OK;
 }
 
+tn_status pn_scope_of_data(pn_model *model, const char *name, const pn_data *data, uint32_t needed,
+                           pn_scope *out) {
+  TN_TRY(pn_scope_new(model, name, NULL, needed, out));
+  out->data = data;
+  if (!out->axis)
+    out->axis = tn_axis_new(model->graph, name);
+  return tn_graph_error(model->graph);
+}
+
+tn_status pn_scope_column(pn_scope *s, size_t index, const char *name, tn_value *out) {
+  for (size_t i = 0; i < s->n_columns; ++i)
+    if (s->column[i] == index) {
+      *out = s->column_leaf[i];
+      return TN_OK;
+    }
+  if (s->n_columns == sizeof s->column / sizeof *s->column)
+    return TN_FAIL(TN_EUNSUPPORTED, "`%s`: more than %zu columns of data in one condition", name,
+                   s->n_columns);
+  *out = tn_input(s->model->graph, name, s->model->dtype, tn_shape_points(s->axis));
+  s->column[s->n_columns] = index;
+  s->column_leaf[s->n_columns++] = *out;
+  return TN_OK;
+}
+
 tn_status pn_scope_mean(pn_scope *scope, pn_scope **out) {
   if (scope->is_mean) { /* the mean of a mean is itself */
     *out = scope;

@@ -342,6 +342,8 @@ void pn_metrics_free(pn_metrics **metrics) {
   pn_clear_feeds(q->n_shares, &q->share);
   pn_theta_free(q->model, &q->theta);
   pn_scopes_free(&q->part[PN_BUILT_IN].scopes);
+  pn_scopes_free(&q->part[PN_CHECKED].scopes);
+  pn_sites_free(&q->checks);
   pn_sites_free(&q->part[PN_TRAINED].sites);
   pn_sites_free(&q->hard);
   tn_free(&q->groups);

@@ -25,7 +25,9 @@ typedef struct pn_term_check {
   double rms;      /* of F in units of the file, of that relation */
   double worst;    /* largest |F| there */
   double place[PN_MAX_COORDINATES];
-  bool accepted; /* relative <= accept.residual */
+  double noise;  /* with sigma: sqrt of the mean of (F / sigma_i)^2; else NaN */
+  double limit;  /* of relative: accept.residual, or accept of a check; NaN: none */
+  bool accepted; /* relative <= limit */
 } pn_term_check;
 
 typedef struct pn_metrics pn_metrics;
@@ -39,8 +41,8 @@ void pn_metrics_free(pn_metrics **metrics);
 /* errors[problem->n_unknowns]; forward only. */
 tn_status pn_metrics_fields(pn_metrics *metrics, const double *theta,
                             pn_field_error *errors) TN_MUST_USE;
-/* How many terms are checked, and which: those of the sites, then the conditions met by construction,
- * in the order of the file. */
+/* How many terms are looked at, and which: those of the sites, then the conditions met by construction,
+ * then the checks, in the order of the file. */
 size_t pn_metrics_count(const pn_metrics *metrics);
 const pn_term *pn_metrics_term(const pn_metrics *metrics, size_t m);
 /* checks[pn_metrics_count]. The field errors of the same theta give the sizes of the unknowns. */

@@ -28,7 +28,7 @@ typedef struct pn_part {
   pn_sites *sites; /* validation points */
 } pn_part;
 
-enum { PN_TRAINED, PN_BUILT_IN, PN_PARTS };
+enum { PN_TRAINED, PN_BUILT_IN, PN_CHECKED, PN_PARTS };
 
 typedef struct pn_check_row { /* one relation at one site */
   size_t part, m, r, site;
@@ -36,6 +36,7 @@ typedef struct pn_check_row { /* one relation at one site */
   size_t n_parts;
   bool batched;
   bool part_batched[PN_MOST_PARTS];
+  double noise;           /* sum of (F / sigma_i)^2 */
   double residual, worst; /* sum of F^2 and largest |F| of the last check, and its point */
   size_t worst_at;
   double sum[PN_MOST_PARTS]; /* of squares of the parts; the square where a part is one number */
@@ -53,7 +54,7 @@ struct pn_metrics {
   bool **lives;     /* one an unknown: at which points of its group; NULL: at all */
   double *value;    /* scratch: points times unknowns of a group, the most of all */
   pn_part part[PN_PARTS];
-  pn_sites *hard; /* those of part[PN_BUILT_IN] */
+  pn_sites *hard, *checks; /* those of part[PN_BUILT_IN] and part[PN_CHECKED] */
   size_t n_rows, n_outputs;
   pn_check_row *rows;
   size_t n_shares; /* validation points run through the program in so many parts */

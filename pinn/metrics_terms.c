@@ -11,8 +11,13 @@
  *
  * floor = one tenth of the size that the measured unknowns lead to expect (scale.c), and all of it
  * where the relation is one term only (u = 0, w_xx = 0), which would otherwise be compared with
- * itself. Points run through the program in parts, sums are added in their order.
+ * itself. Of data with sigma the rms is what it has beyond the noise:
+ *
+ *   sigma sqrt(m^2 - 1) where m = sqrt(mean (F_i / sigma_i)^2) > 1 + 3 / sqrt(2 n), else 0
+ *
+ * Points run through the program in parts, sums are added in their order.
  */
+#include "pinn/data.h"
 #include "pinn/metrics_inside.h"
 
 #include <math.h>
@@ -103,6 +108,11 @@ static tn_status make_parts(pn_metrics *q) {
   if (status == TN_OK)
     status = pn_scopes_new(q->model, q->hard, &q->part[PN_BUILT_IN].scopes);
   q->part[PN_BUILT_IN].sites = q->hard;
+  if (status == TN_OK)
+    status = pn_sites_beside(pn_scopes_sites(q->scopes), NULL, &q->checks);
+  if (status == TN_OK)
+    status = pn_scopes_new(q->model, q->checks, &q->part[PN_CHECKED].scopes);
+  q->part[PN_CHECKED].sites = q->checks;
   return status;
 }
 
@@ -148,6 +158,7 @@ tn_status pn_metrics_compile_terms(pn_metrics *q) {
 /* Sums over the sites of one relation. */
 typedef struct tally {
   double residual, terms, count; /* sums of squares, and of what */
+  double noise;                  /* of F^2 share_i */
   size_t parts;                  /* the most top-level terms at a site */
   double worst;
   double place[PN_MAX_COORDINATES];
@@ -156,6 +167,7 @@ typedef struct tally {
 /* Adds what a share of the points has to the sums of a row. */
 static tn_status add_share(pn_metrics *q, pn_check_row *row, size_t share) {
   size_t n = 1, first = 0, sites_n = q->part[row->part].sites->sites[row->site].n;
+  const pn_data *data = q->part[row->part].sites->sites[row->site].data; /* all its rows */
   double *f = NULL;
   if (!pn_share(row->batched ? sites_n : 1, share, q->n_shares, &first, &n))
     return TN_OK;
@@ -168,6 +180,8 @@ static tn_status add_share(pn_metrics *q, pn_check_row *row, size_t share) {
   }
   for (size_t i = 0; status == TN_OK && i < n; ++i) {
     row->residual += f[i] * f[i];
+    if (data)
+      row->noise += f[i] * f[i] * (data->share ? data->share[first + i] : 1);
     if (fabs(f[i]) > row->worst || isnan(f[i])) {
       row->worst = fabs(f[i]);
       row->worst_at = first + i;
@@ -182,7 +196,7 @@ static tn_status run_checks(pn_metrics *q, const double *theta) {
   TN_TRY(pn_theta_bind(q->model, &q->theta, q->check_exec));
   for (size_t i = 0; i < q->n_rows; ++i) {
     pn_check_row *row = &q->rows[i];
-    row->residual = 0;
+    row->residual = row->noise = 0;
     row->worst = -1;
     memset(row->sum, 0, sizeof row->sum);
   }
@@ -206,9 +220,17 @@ static void tally_row(const pn_metrics *q, const pn_check_row *row, tally *t) {
     (void)pn_moving_place(q->model->problem, t->place);
   }
   t->residual += row->residual;
+  t->noise += row->noise;
   t->terms += most * n;
   t->count += n;
   t->parts = row->n_parts > t->parts ? row->n_parts : t->parts;
+}
+
+/* What a misfit of `noise` standard deviations (rms of n numbers) has beyond what chance explains: the rms of n
+ * normal numbers is 1 with a deviation of 1 / sqrt(2 n), of which three are allowed. */
+static double beyond_noise(double noise, double n) {
+  double most = 1 + 3 / sqrt(2 * n);
+  return noise > most ? sqrt(noise * noise - 1) : isnan(noise) ? NAN : 0;
 }
 
 static tn_status judge(pn_metrics *q, const pn_check_row *row, const tally *t, const double *sizes,
@@ -218,26 +240,45 @@ static tn_status judge(pn_metrics *q, const pn_check_row *row, const tally *t, c
   double size = fmax(sqrt(t->terms / t->count), 0.1 * expected);
   if (t->parts < 2)
     size = expected;
-  double relative = rms > 0 ? rms / size : 0;
+  const pn_data *data = q->part[row->part].sites->terms[row->m].term->data;
+  double left = rms, noise = NAN;
+  if (data && !isnan(data->sigma)) {
+    noise = sqrt(t->noise / t->count) / data->sigma;
+    left = data->sigma * beyond_noise(noise, t->count);
+  }
+  double relative = left > 0 ? left / size : 0;
   if (isnan(rms))
     relative = NAN;
   if (isnan(out->relative) || (!isnan(relative) && relative < out->relative))
     return TN_OK;
   out->relative = relative;
   out->rms = rms;
+  out->noise = noise;
   out->worst = t->worst;
   memcpy(out->place, t->place, sizeof out->place);
   return TN_OK;
 }
 
 size_t pn_metrics_count(const pn_metrics *q) {
-  return q->part[PN_TRAINED].sites->n_terms + q->part[PN_BUILT_IN].sites->n_terms;
+  size_t n = 0;
+  for (size_t p = 0; p < PN_PARTS; ++p)
+    n += q->part[p].sites->n_terms;
+  return n;
 }
 
 const pn_term *pn_metrics_term(const pn_metrics *q, size_t m) {
-  const pn_sites *trained = q->part[PN_TRAINED].sites;
-  return m < trained->n_terms ? trained->terms[m].term
-                              : q->part[PN_BUILT_IN].sites->terms[m - trained->n_terms].term;
+  size_t p = 0;
+  for (; m >= q->part[p].sites->n_terms; ++p)
+    m -= q->part[p].sites->n_terms;
+  return q->part[p].sites->terms[m].term;
+}
+
+/* Where the terms of a part begin among all. */
+static size_t first_of(const pn_metrics *q, size_t part) {
+  size_t n = 0;
+  for (size_t p = 0; p < part; ++p)
+    n += q->part[p].sites->n_terms;
+  return n;
 }
 
 tn_status pn_metrics_terms(pn_metrics *q, const double *theta, const pn_field_error *errors,
@@ -250,9 +291,9 @@ tn_status pn_metrics_terms(pn_metrics *q, const double *theta, const pn_field_er
   for (size_t u = 0; u < problem->n_unknowns; ++u)
     sizes[u] =
         errors[u].rms > 0 && isfinite(errors[u].rms) ? errors[u].rms : q->model->unknown_scale[u];
-  size_t n = pn_metrics_count(q), trained = q->part[PN_TRAINED].sites->n_terms;
+  size_t n = pn_metrics_count(q);
   for (size_t m = 0; m < n; ++m)
-    checks[m] = (pn_term_check){.relative = -1};
+    checks[m] = (pn_term_check){.relative = -1, .noise = NAN};
   tn_status status = TN_OK;
   for (size_t i = 0; status == TN_OK && i < q->n_rows;) {
     const pn_check_row *first = &q->rows[i];
@@ -261,10 +302,13 @@ tn_status pn_metrics_terms(pn_metrics *q, const double *theta, const pn_field_er
            q->rows[i].r == first->r;
          ++i)
       tally_row(q, &q->rows[i], &t);
-    status = judge(q, first, &t, sizes, &checks[first->part * trained + first->m]);
+    status = judge(q, first, &t, sizes, &checks[first_of(q, first->part) + first->m]);
   }
-  for (size_t m = 0; m < n; ++m)
-    checks[m].accepted = checks[m].relative <= problem->accept_residual;
+  for (size_t m = 0; m < n; ++m) {
+    const pn_term *term = pn_metrics_term(q, m);
+    checks[m].limit = term->is_check ? term->accept : problem->accept_residual;
+    checks[m].accepted = isnan(checks[m].limit) || checks[m].relative <= checks[m].limit;
+  }
   tn_free(&sizes);
   return status;
 }

@@ -156,6 +156,10 @@ typedef struct pn_scope {
   size_t n_insides;      /* shapes that inside(A) asks about, each an input of 0 and 1 */
   size_t inside[8];
   tn_value inside_leaf[8];
+  const pn_data *data;   /* whose rows are the points; NULL: none */
+  size_t n_columns;      /* of the data used, each a [N] input that the caller binds */
+  size_t column[32];
+  tn_value column_leaf[32];
   size_t n_tables;       /* tables used, each a [N] input that the caller binds to table values */
   size_t table[16];
   tn_value table_leaf[16];
@@ -166,6 +170,14 @@ typedef struct pn_scope {
  * is to vary (others that are not fixed by the piece get no value). */
 tn_status pn_scope_new(pn_model *model, const char *name, const pn_piece *piece, uint32_t needed,
                        pn_scope *out) TN_MUST_USE;
+
+/* The same on the rows of some data: it has points even if no coordinate varies. */
+tn_status pn_scope_of_data(pn_model *model, const char *name, const pn_data *data, uint32_t needed,
+                           pn_scope *out) TN_MUST_USE;
+/* Column `index` of its data; of PN_SHARE the shares of sigma. */
+#define PN_SHARE ((size_t)-2)
+tn_status pn_scope_column(pn_scope *scope, size_t index, const char *name,
+                          tn_value *out) TN_MUST_USE;
 
 /* The value of a resolved scalar tree, with calls of fields unresolved. Shape [N] or scalar. Places of
  * the tree are put on the nodes (tn_at). */

@@ -66,6 +66,7 @@ typedef struct pn_naming {
   bool coordinates, unknowns, net, normal, mean;
   bool no_definitions; /* constants */
   bool parameters;     /* numbers to be found */
+  const pn_data *data; /* whose columns are names, too; NULL: none */
   size_t n_formals;    /* inside a function's body */
   const char *const *formals;
   pn_expr *const *actuals; /* resolved */
@@ -100,6 +101,7 @@ uint32_t pn_unknown_depends(const pn_problem *problem, size_t unknown, uint32_t 
 /* It, and the unknowns that it depends on. */
 uint64_t pn_unknown_bits(const pn_problem *problem, size_t unknown);
 
+bool pn_mentions_column(const pn_expr *e); /* of data; definitions have none */
 size_t pn_space_axes(const pn_problem *problem, size_t axes[PN_MAX_COORDINATES]);
 bool pn_unknown_has(const pn_unknown *unknown, size_t coordinate);
 tn_status pn_warn(pn_problem *problem, pn_place place, size_t width, const char *format, ...)

@@ -20,6 +20,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "pinn/data.h"
 #include "pinn/objective_inside.h"
 #include "pinn/vector.h"
 
@@ -54,6 +55,11 @@ static tn_status add_row(pn_loss *l, size_t m, size_t r, size_t site) {
   TN_TRY(pn_lower_relation(scope, &term->relations[r], &row->raw_value));
   if (term->weight)
     TN_TRY(pn_lower(scope, term->weight, &row->raw_weight));
+  if (term->data && term->data->share) { /* by the sigma of each row */
+    tn_value share = {0};
+    TN_TRY(pn_scope_column(scope, PN_SHARE, "share", &share));
+    row->raw_weight = row->raw_weight.graph ? tn_mul(row->raw_weight, share) : share;
+  }
   return pn_scopes_mean(l->scopes, site);
 }
 
@@ -433,7 +439,8 @@ static void count_residuals(pn_loss *l, size_t batch) {
   for (size_t i = 0; i < l->n_rows; ++i) {
     pn_row *row = &l->rows[i];
     size_t n = l->sites->sites[row->site].n;
-    row->n = !row->batched ? 1 : batch && batch < n ? batch : n;
+    bool part = batch && batch < n && !l->sites->sites[row->site].data;
+    row->n = !row->batched ? 1 : part ? batch : n;
     l->terms[row->m].count += row->n;
     l->objective.n_rows += row->n;
   }

@@ -168,6 +168,11 @@ tn_status pn_scale_terms(pn_scopes *scopes, const double *unknown_size, pn_loss 
 tn_status pn_relation_size(pn_scopes *scopes, size_t m, size_t r, const double *unknown_size,
                            double *size, const pn_expr **largest) TN_MUST_USE;
 
+/* data_weights.c: conditions with sigma. The factors of the file times what sigma says of them; and, after a
+ * scheme has changed them from `before`, the same change for all of them. Arrays of n terms. */
+void pn_data_weigh(const pn_loss *loss, size_t n, double *weight);
+void pn_data_join(const pn_loss *loss, size_t n, const double *before, double *weight);
+
 /* ---- Weights: one file weight_<name>.c and a line in weight_list.c --------------------------- */
 
 typedef struct pn_weight_class {

@@ -111,6 +111,7 @@ typedef struct pn_eval_options {
   const char *points;   /* CSV file with coordinate columns; or NULL and */
   const char *grid;     /* "x=-1:1:201,t=0:1:101" */
   const char *out;      /* .csv, .h5, .vtk, .svg, .c; NULL: CSV to the terminal */
+  const char *compare;  /* CSV file of reference values: errors are printed; NULL */
   size_t n_expressions; /* values of unknowns and derivatives, problem language */
   const char *const *expressions;
   FILE *terminal;

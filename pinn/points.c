@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pinn/data.h"
 #include "pinn/files.h"
 #include "pinn/region.h"
 #include "pinn/sobol.h"
@@ -233,6 +234,10 @@ static double count_rows(const pn_problem *problem, const bool *skip, size_t int
     size_t f = 0;
     if (skip && skip[i])
       continue;
+    if (term->data) {
+      rows += (double)term->n_relations * (double)term->data->n;
+      continue;
+    }
     for (size_t k = 0; k < term->n_pieces; ++k)
       f = larger(f, dimensions(&term->pieces[k], pn_piece_free(problem, term, &term->pieces[k])));
     size_t points = term->points ? term->points : default_points(interior, f, d);
@@ -320,6 +325,14 @@ static tn_status add_surface(pn_sites *sites, const pn_term *term, pn_term_sites
   return TN_OK;
 }
 
+/* The rows of data as a site. */
+static tn_status add_rows(pn_sites *sites, pn_text *key, const pn_term *term, size_t *out) {
+  TN_TRY(add_site(sites, key, term, NULL, term->coordinates, 1, out));
+  sites->sites[*out].data = term->data;
+  sites->sites[*out].wanted = term->data->n;
+  return TN_OK;
+}
+
 static tn_status add_term(pn_sites *sites, const pn_term *term) {
   pn_term_sites *out = &sites->terms[sites->n_terms++];
   pn_text key = {0};
@@ -331,6 +344,8 @@ static tn_status add_term(pn_sites *sites, const pn_term *term) {
   out->n_sites = 1;
   TN_TRY(TN_NEW(1, &out->site));
   put_name(&key, term, true);
+  if (term->where == PN_DATA)
+    return add_rows(sites, &key, term, &out->site[0]);
   return add_site(sites, &key, term, NULL, 0, 1, &out->site[0]);
 }
 
@@ -357,7 +372,8 @@ static tn_status start_sites(const pn_problem *problem, pn_sites **out) {
   (*out)->problem = problem;
   tn_status status = TN_NEW(0, &(*out)->sites);
   if (status == TN_OK)
-    status = TN_NEW(problem->n_equations + problem->n_conditions, &(*out)->terms);
+    status = TN_NEW(problem->n_equations + problem->n_conditions + problem->n_checks,
+                    &(*out)->terms);
   return status;
 }
 
@@ -383,9 +399,11 @@ tn_status pn_sites_beside(const pn_sites *like, const bool *chosen, pn_sites **o
     sites->interior = like->interior;
     sites->volume = like->volume;
   }
-  for (size_t i = 0; status == TN_OK && i < problem->n_conditions; ++i)
+  for (size_t i = 0; status == TN_OK && chosen && i < problem->n_conditions; ++i)
     if (chosen[i])
       status = add_term(sites, &problem->conditions[i]);
+  for (size_t i = 0; status == TN_OK && !chosen && i < problem->n_checks; ++i)
+    status = add_term(sites, &problem->checks[i]);
   if (status != TN_OK)
     pn_sites_free(&sites);
   *out = sites;

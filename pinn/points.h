@@ -18,6 +18,8 @@ typedef struct pn_site {
   char key[PN_SITE_KEY];
   const pn_term *term;   /* its (first) user */
   const pn_piece *piece; /* NULL: the whole box; borrowed from the problem */
+  const pn_data *data;   /* its rows are the points, never drawn; NULL: none */
+  size_t stride;         /* of data: point i is row i * stride */
   uint32_t free_;        /* bit i: coordinate i varies and has a column */
   uint32_t space;        /* bit i: coordinate i is one of space */
   double measure; /* length, area, ... of the piece in units of the file; filter counted in */
@@ -68,8 +70,8 @@ typedef struct pn_draw {
 tn_status pn_sites_new(const pn_problem *problem, size_t n_theta, const bool *skip,
                        pn_sites **out) TN_MUST_USE;
 void pn_sites_free(pn_sites **sites);
-/* Sites of the conditions with chosen[i] alone, with the numbers of points that they would have
- * beside `like`. */
+/* Sites of the conditions with chosen[i] alone, or (NULL) those of the checks, with the numbers of points
+ * that they would have beside `like`. */
 tn_status pn_sites_beside(const pn_sites *like, const bool *chosen, pn_sites **out) TN_MUST_USE;
 /* The same layout without points. */
 tn_status pn_sites_like(const pn_sites *like, pn_sites **out) TN_MUST_USE;
@@ -90,6 +92,8 @@ void pn_site_clear(pn_site *site);
  */
 void pn_site_point(const pn_problem *problem, const pn_site *site, size_t i, double *point);
 
+/* points_data.c: the site of data gets its rows, at most n of them. */
+tn_status pn_site_rows(const pn_problem *problem, pn_site *site, size_t n) TN_MUST_USE;
 /* points_corners.c: gives a drawn surface its corners; `grid`: it has them and loses those that
  * are won by others. */
 tn_status pn_site_corners(pn_sites *sites, pn_site *site, bool grid) TN_MUST_USE;

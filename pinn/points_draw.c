@@ -166,6 +166,8 @@ static void start_source(const pn_sites *sites, const pn_site *site, const pn_dr
 
 tn_status pn_site_draw(const pn_sites *sites, pn_site *site, const pn_draw *draw, size_t n) {
   source s;
+  if (site->data)
+    return pn_site_rows(sites->problem, site, n);
   start_source(sites, site, draw, n, &s);
   if (site->free_ == 0) {
     bool holds = true;
@@ -213,7 +215,7 @@ tn_status pn_sites_draw(pn_sites *sites, const pn_draw *draw) {
   sites->corners = 0;
   for (size_t i = 0; i < sites->n_sites; ++i) {
     pn_site *site = &sites->sites[i];
-    size_t factor = site->free_ && draw->factor ? draw->factor : 1;
+    size_t factor = (site->free_ || site->data) && draw->factor ? draw->factor : 1;
     TN_TRY(pn_site_draw(sites, site, draw, site->wanted * factor));
     bool surface =
         site->term->where == PN_ON && site->piece && site->free_ && !pn_piece_curved(site->piece);

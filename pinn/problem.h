@@ -184,8 +184,11 @@ typedef struct pn_relation {
 typedef enum pn_where {
   PN_ON,      /* conditions on pieces */
   PN_IN,      /* in the volume (all equations; conditions with `in`) */
-  PN_INTEGRAL /* no point set: every coordinate is fixed or averaged away */
+  PN_INTEGRAL, /* no point set: every coordinate is fixed or averaged away */
+  PN_DATA      /* at the rows of its data */
 } pn_where;
+
+typedef struct pn_data pn_data; /* data.h */
 
 typedef struct pn_term { /* an equation or a condition */
   const char *name;
@@ -202,6 +205,9 @@ typedef struct pn_term { /* an equation or a condition */
   bool weight_given;    /* the file or --set says it */
   size_t points;        /* 0 = auto */
   bool hard, wins;      /* conditions */
+  bool is_check;        /* measured and not trained */
+  double accept;        /* of a check: the largest relative residual that passes; NaN: any */
+  pn_data *data;        /* PN_DATA: its rows; NULL otherwise */
   uint32_t coordinates; /* bit i: the term varies along coordinate i (through unknowns too) */
   pn_place place;       /* of its key */
 } pn_term;
@@ -285,6 +291,8 @@ typedef struct pn_problem {
                                        coordinate of group counted_group - 1; 0: in none */
   size_t n_equations, n_conditions;
   pn_term *equations, *conditions;
+  size_t n_checks;
+  pn_term *checks; /* is_condition and is_check; no part of the loss */
   double accept_residual; /* largest relative residual of each term on fresh points */
   bool accept_residual_given;
   bool accept_error_given;
@@ -344,6 +352,9 @@ uint64_t pn_expr_parameters(const pn_problem *problem, const pn_expr *expr);
  */
 tn_status pn_evaluate(const pn_problem *problem, const pn_expr *expr, const double *point,
                       double *out) TN_MUST_USE;
+/* The same in the row of some data, whose columns have values there. */
+tn_status pn_evaluate_row(const pn_problem *problem, const pn_expr *expr, const double *point,
+                          const pn_data *data, size_t row, double *out) TN_MUST_USE;
 /* The truth of a predicate (piece filter, args[0] of PN_WHERE without unknowns) at a point. */
 tn_status pn_predicate_holds(const pn_problem *problem, const pn_expr *predicate,
                              const double *point, bool *out) TN_MUST_USE;

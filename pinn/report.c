@@ -148,7 +148,7 @@ static tn_status put_term(pn_run *run, pn_report *report, const pn_term *term) {
   pn_text text = {0};
   pn_put(&text, term->name);
   if (term->region != NULL)
-    pn_putf(&text, " %s %s", term->where == PN_ON ? "on" : "in", term->region);
+    pn_putf(&text, " %s %s", pn_where_word(term), term->region);
   if (pn_model_is_hard(run->model, term))
     pn_put(&text, " (built into the solution, holds exactly)");
   TN_TRY(pn_text_status(&text));
@@ -183,6 +183,10 @@ static tn_status put_problem(pn_run *run, pn_report *report) {
     pn_report_heading(report, "Conditions");
   for (size_t i = 0; i < p->n_conditions; ++i)
     TN_TRY(put_term(run, report, &p->conditions[i]));
+  if (p->n_checks > 0)
+    pn_report_heading(report, "Checks: measured, not trained");
+  for (size_t i = 0; i < p->n_checks; ++i)
+    TN_TRY(put_term(run, report, &p->checks[i]));
   pn_report_heading(report, "Names");
   for (size_t i = 0; i < p->n_coordinates; ++i) {
     const pn_coordinate *x = &p->coordinates[i];
@@ -334,6 +338,20 @@ static tn_status put_terms(pn_run *run, pn_report *report) {
     add_brief(&c, r->terms[m].relative);
     add_brief(&c, r->terms[m].rms);
     add_brief(&c, r->terms[m].worst);
+    add(&c, place.text != NULL ? place.text : "");
+    pn_text_free(&place);
+  }
+  for (size_t i = 0; i < r->n_checks; ++i) {
+    const pn_term_check *t = &r->checks[i];
+    pn_text place = {0};
+    pn_put_place(&place, run->problem, t->place);
+    add(&c, run->problem->checks[i].name);
+    add(&c, t->accepted ? isnan(t->limit) ? "check" : "check, passed" : "check, failed");
+    for (size_t k = 0; k < 3; ++k)
+      add(&c, "");
+    add_brief(&c, t->relative);
+    add_brief(&c, t->rms);
+    add_brief(&c, t->worst);
     add(&c, place.text != NULL ? place.text : "");
     pn_text_free(&place);
   }

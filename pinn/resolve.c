@@ -8,6 +8,7 @@
  */
 #include "pinn/resolve.h"
 
+#include "pinn/data.h"
 #include "pinn/integral.h"
 #include "pinn/region.h"
 
@@ -89,7 +90,8 @@ static tn_status components_of_operator(pn_expr *e, size_t space) {
 static bool is_scalar_leaf(pn_kind kind) {
   return kind == PN_NUMBER || kind == PN_CONSTANT_REF || kind == PN_COORDINATE ||
          kind == PN_UNKNOWN || kind == PN_NET || kind == PN_TABLE || kind == PN_BOUND ||
-         kind == PN_NORMAL || kind == PN_DUMMY || kind == PN_PARAMETER_REF || kind == PN_INSIDE;
+         kind == PN_NORMAL || kind == PN_DUMMY || kind == PN_PARAMETER_REF || kind == PN_INSIDE ||
+         kind == PN_COLUMN;
 }
 
 tn_status pn_set_components(const pn_problem *problem, pn_expr *e) {
@@ -274,6 +276,9 @@ tn_status pn_make_derivative(pn_naming *s, pn_expr *e, pn_expr *inside, const si
                              size_t n) {
   const pn_expr *old = inside->kind == PN_DERIVATIVE ? inside : NULL;
   size_t before = old ? old->n_axes : 0;
+  if (pn_mentions_column(inside))
+    return pn_expr_fail(TN_EINPUT, e, "a column of data has no derivatives: it is known in its "
+                                      "rows only");
   if (n + before > PN_MOST_ORDER)
     return pn_expr_fail(TN_EINPUT, e, "a derivative of order %zu; the highest is %d", n + before,
                         PN_MOST_ORDER);
@@ -325,6 +330,8 @@ tn_status pn_make_field(pn_naming *s, const pn_expr *e, pn_sort sort, size_t ind
 static tn_status resolve_derivative_name(pn_naming *s, pn_expr *e) {
   pn_reading readings[PN_MAX_READINGS];
   size_t n = pn_readings(s->problem, e->name, s->net, readings);
+  if (n == 0 && s->data)
+    return pn_no_column(s->data, e, e->name);
   if (n == 0)
     return pn_unknown_name(s->problem, e, e->name);
   if (n > 1)
@@ -351,6 +358,11 @@ static tn_status resolve_name(pn_naming *s, pn_expr *e) {
   pn_sort sort = pn_lookup(s->problem, e->name, &index);
   if (sort != PN_IS_NOTHING)
     return resolve_reference(s, e, sort, index);
+  if (s->data && pn_data_column(s->data, e->name) != PN_NONE) {
+    e->index = pn_data_column(s->data, e->name);
+    e->kind = PN_COLUMN;
+    return TN_OK;
+  }
   if (strcmp(e->name, "pi") == 0) {
     e->kind = PN_NUMBER;
     e->number = 3.14159265358979323846;
@@ -434,15 +446,6 @@ static tn_status resolve_node(pn_naming *s, pn_expr *e) {
   for (size_t i = 0; i < e->n; ++i)
     TN_TRY(resolve(s, e->args[i]));
   return pn_set_components(s->problem, e);
-}
-
-bool pn_is_constant(const pn_expr *e) {
-  bool fixed = e->kind == PN_NUMBER || e->kind == PN_CONSTANT_REF || e->kind == PN_BOUND;
-  bool folds = (e->kind >= PN_NEGATE && e->kind <= PN_POWER) ||
-               (e->kind == PN_FUNCTION && e->index != PN_FN_cole_hopf);
-  for (size_t i = 0; i < e->n && folds; ++i)
-    folds = pn_is_constant(e->args[i]);
-  return fixed || folds;
 }
 
 /* A power, quotient or function of constants has its value now, if it has one at all. */

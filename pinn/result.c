@@ -1,7 +1,8 @@
 /* result.c: what goes into result.h5, and back.
  *
  *   format, version               1; of the program that wrote it
- *   problem/{file, text, sha256}  all of the problem; overrides: what --set changed
+ *   problem/{file, text, sha256}  all of the problem; overrides: what --set changed; data_digest: of
+ *                                 its measured points, which stay in their own files
  *   run/{seed, precision, command, steps, seconds, finished}
  *   unknowns/{names, scale}
  *   parameters/NAME               a number each; weights/parameter.NAME: as theta has it
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #include "pinn/banner.h"
+#include "pinn/data.h"
 #include "pinn/files.h"
 #include "pinn/grid.h"
 #include "pinn/values.h"
@@ -73,6 +75,8 @@ static tn_status put_problem(const pn_run *run, pn_store *store) {
   TN_TRY(pn_store_text(store, "problem/text", p->source.text));
   TN_TRY(pn_store_text(store, "problem/sha256", run->sha256));
   TN_TRY(pn_store_text(store, "problem/title", p->title));
+  if (pn_data_digest(p))
+    TN_TRY(pn_store_integer(store, "problem/data_digest", (int64_t)pn_data_digest(p)));
   return pn_store_texts(store, "problem/overrides", p->n_overrides, p->overrides);
 }
 
@@ -340,6 +344,10 @@ static tn_status read_head(pn_saved *s) {
   TN_TRY(pn_stored_texts(s->file, "problem/overrides", &s->n_overrides, &s->overrides));
   TN_TRY(pn_stored_integer(s->file, "run/seed", &seed));
   TN_TRY(pn_stored_integer(s->file, "run/finished", &finished));
+  int64_t digest = 0;
+  if (pn_stored_has(s->file, "problem/data_digest"))
+    TN_TRY(pn_stored_integer(s->file, "problem/data_digest", &digest));
+  s->data = (uint64_t)digest;
   s->seed = (uint64_t)seed;
   s->finished = finished != 0;
   return TN_OK;

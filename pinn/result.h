@@ -21,6 +21,7 @@ typedef struct pn_saved {
   size_t n_overrides;
   char **overrides;
   uint64_t seed;
+  uint64_t data; /* pn_data_digest; 0: none */
   bool finished;
 } pn_saved;
 

@@ -5,6 +5,7 @@
  * from the same leaves. A feed is the other half: buffers of the model's dtype that an executor
  * binds to those leaves.
  */
+#include "pinn/data.h"
 #include "pinn/lookup.h"
 #include "pinn/moving.h"
 #include "pinn/objective.h"
@@ -69,8 +70,12 @@ tn_status pn_scopes_at(pn_scopes *s, size_t site, pn_scope **out) {
     pn_scope *scope = NULL;
     TN_TRY(TN_NEW(1, &scope));
     s->scope[site] = scope;
-    TN_TRY(pn_scope_new(s->model, at->key, at->piece, at->free_, scope));
-    TN_TRY(pn_scope_move(scope, false));
+    if (at->data)
+      TN_TRY(pn_scope_of_data(s->model, at->key, at->data, at->free_, scope));
+    else
+      TN_TRY(pn_scope_new(s->model, at->key, at->piece, at->free_, scope));
+    if (!at->data) /* whose rows have the coordinate itself */
+      TN_TRY(pn_scope_move(scope, false));
   }
   *out = s->scope[site];
   return TN_OK;
@@ -165,6 +170,16 @@ static tn_status add_inside(pn_feed *feed, pn_scopes *s, size_t shape, tn_value 
   return status;
 }
 
+static tn_status add_column(pn_feed *feed, tn_dtype dtype, const pn_scope *scope, size_t k,
+                            const pn_site *points, size_t first, size_t count) {
+  double *value = NULL;
+  TN_TRY(TN_NEW(count, &value));
+  pn_data_values(scope->data, scope->column[k], points->stride, first, count, value);
+  tn_status status = add_numbers(feed, dtype, scope->column_leaf[k], count, value);
+  tn_free(&value);
+  return status;
+}
+
 tn_status pn_feed_site(pn_feed *feed, pn_scopes *s, const pn_scope *scope, const pn_site *points,
                        size_t first, size_t count) {
   for (size_t c = 0; c < s->model->problem->n_coordinates; ++c) {
@@ -181,6 +196,8 @@ tn_status pn_feed_site(pn_feed *feed, pn_scopes *s, const pn_scope *scope, const
       TN_TRY(add_numbers(feed, s->model->dtype, scope->normal[c], count, points->normal[c] + first));
   for (size_t k = 0; k < scope->n_insides; ++k)
     TN_TRY(add_inside(feed, s, scope->inside[k], scope->inside_leaf[k], points, first, count));
+  for (size_t k = 0; k < scope->n_columns; ++k)
+    TN_TRY(add_column(feed, s->model->dtype, scope, k, points, first, count));
   for (size_t k = 0; k < scope->n_tables; ++k)
     TN_TRY(add_table(feed, s, scope->table[k], scope->table_leaf[k], points, first, count));
   return TN_OK;
@@ -193,7 +210,7 @@ tn_status pn_feed_all(pn_feed *feed, pn_scopes *s, const pn_sites *points, size_
       continue;
     const pn_site *site = &points->sites[i];
     size_t first = 0, count = site->n;
-    if (batch && batch < count) {
+    if (batch && batch < count && !site->data) { /* data are used whole */
       size_t parts = count / batch;
       first = step % parts * batch;
       count = batch;

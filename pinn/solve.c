@@ -25,6 +25,7 @@
 
 #include "pinn/banner.h"
 #include "pinn/check.h"
+#include "pinn/data.h"
 #include "pinn/files.h"
 #include "pinn/result.h"
 #include "pinn/summary.h"
@@ -241,6 +242,9 @@ static tn_status open_saved(pn_run *run, pn_saved **saved) {
                    "same problem",
                    run->options->path, s->path);
   }
+  if (s->data != pn_data_digest(run->problem))
+    return TN_FAIL(TN_EINPUT, "--resume: the data of %s have changed since %s was written",
+                   run->options->path, s->path);
   if (!same_overrides(s, run->problem))
     return TN_FAIL(TN_EINPUT, "--resume: --set must be as in the run that wrote %s", s->path);
   TN_TRY(pn_saved_same_inputs(s, run->problem));
@@ -264,7 +268,8 @@ static tn_status same_input(pn_run *run) {
   const pn_problem *p = run->problem;
   const double seconds[2] = {run->limit, run->options->save_seconds};
   const pn_solve_options *o = run->options;
-  const uint64_t rest[4] = {run->seed, o->resume, o->split_layers, o->device != NULL};
+  const uint64_t rest[5] = {run->seed, o->resume, o->split_layers, o->device != NULL,
+                            pn_data_digest(p)};
   uint64_t digest = pn_digest(PN_DIGEST, sizeof run->sha256, run->sha256);
   for (size_t i = 0; i < p->n_overrides; ++i)
     digest = pn_digest(digest, strlen(p->overrides[i]) + 1, p->overrides[i]);
@@ -275,7 +280,7 @@ static tn_status same_input(pn_run *run) {
   if (executor)
     digest = pn_digest(digest, strlen(executor), executor);
   return pn_ranks_same(&run->ranks,
-                       "problem file, --set, --seed, --seconds, --resume, --split, --device, "
+                       "problem file, its data, --set, --seed, --seconds, --resume, --split, --device, "
                        "PINN_SAVE_SECONDS, TN_EXECUTOR and version",
                        digest);
 }

@@ -9,6 +9,8 @@
  *   terms                      by term, on fresh points: relative residual, rms and
  *                              worst |residual|; points and weight are 0 for conditions that are
  *                              met by construction
+ *                              noise: of data with sigma, rms of F/sigma
+ *   checks                     by check: relative, rms, worst, noise, accept, accepted
  *   loss, steps, seconds       at the end; of training alone, and of the whole run
  *   stop_reasons               a text a stage
  *   warnings                   a text for each warning of the check before the run
@@ -95,10 +97,29 @@ static void put_terms(pn_json *json, const pn_run *run) {
     pn_json_number(json, "relative", r->terms[m].relative);
     pn_json_number(json, "rms", r->terms[m].rms);
     pn_json_number(json, "worst", r->terms[m].worst);
+    if (r->terms[m].noise == r->terms[m].noise)
+      pn_json_number(json, "noise", r->terms[m].noise);
     pn_json_boolean(json, "accepted", r->terms[m].accepted);
     pn_json_integer(json, "points", trained ? (int64_t)pn_term_points(sites, m) : 0);
     pn_json_number(json, "weight",
                    trained ? pn_loss_weight(pn_training_loss(run->training), m) : 0);
+    pn_json_end(json);
+  }
+  pn_json_end(json);
+}
+
+static void put_checks(pn_json *json, const pn_run *run) {
+  const pn_train_result *r = pn_training_result(run->training);
+  pn_json_object(json, "checks");
+  for (size_t i = 0; run->failure == NULL && i < r->n_checks; ++i) {
+    const pn_term_check *c = &r->checks[i];
+    pn_json_object(json, run->problem->checks[i].name);
+    pn_json_number(json, "relative", c->relative);
+    pn_json_number(json, "rms", c->rms);
+    pn_json_number(json, "worst", c->worst);
+    pn_json_number(json, "noise", c->noise);
+    pn_json_number(json, "accept", c->limit);
+    pn_json_boolean(json, "accepted", c->accepted);
     pn_json_end(json);
   }
   pn_json_end(json);
@@ -176,6 +197,7 @@ tn_status pn_summary_write(const pn_run *run) {
   tn_status status = pn_json_found(json, run);
   pn_json_number(json, "loss", r->loss);
   put_terms(json, run);
+  put_checks(json, run);
   pn_json_number(json, "seconds", run->seconds);
   pn_json_number(json, "training_seconds", r->seconds);
   pn_json_integer(json, "steps", (int64_t)r->steps);

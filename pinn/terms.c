@@ -4,10 +4,13 @@
  * every piece it holds on, so that a normal derivative on an edge, or at t = 0, is an error of the
  * file and not of the run.
  */
+#include "pinn/data.h"
 #include "pinn/model.h"
 #include "pinn/read.h"
 #include "pinn/region.h"
+#include "pinn/resolve.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MOST_RELATIONS = 256, LONGEST_NAME = 63 };
@@ -44,6 +47,7 @@ static tn_status read_relations(pn_problem *p, const pn_toml *entry, pn_term *te
                     .parameters = true,
                     .mean = true,
                     .what = term->is_condition ? "a condition without `on`" : "an equation",
+                    .data = term->data,
                     .normal = term->where == PN_ON};
   TN_TRY(PN_TAKE(p->arena, MOST_RELATIONS, &term->relations));
   if (node->kind == PN_TOML_STRING)
@@ -98,13 +102,34 @@ static tn_status check_filters(const pn_problem *p, const pn_term *term) {
 /* The predicate of a key, NULL if there is none. */
 static const pn_toml *given(const pn_toml *entry, const char *key) {
   const pn_toml *node = pn_toml_find(entry, key);
-  return node && strcmp(node->string, "none") == 0 ? NULL : node;
+  return node && node->kind == PN_TOML_STRING && strcmp(node->string, "none") == 0 ? NULL : node;
+}
+
+/* At the rows of its data, which say where. */
+static tn_status read_measured(pn_problem *p, const pn_toml *entry, const pn_toml *data,
+                               pn_term *term) {
+  static const char *const others[] = {"on", "in", "points", "hard"};
+  for (size_t i = 0; i < sizeof others / sizeof *others; ++i) {
+    const pn_toml *node = pn_toml_find(entry, others[i]);
+    bool none = node && ((node->kind == PN_TOML_STRING && strcmp(node->string, "none") == 0) ||
+                         (node->kind == PN_TOML_BOOLEAN && !node->boolean));
+    if (node && !none)
+      return pn_fail_at(TN_EINPUT, node->key_place, strlen(node->key),
+                        "`%s` has data, whose rows are its points, and `%s`: one of them",
+                        term->name, others[i]);
+  }
+  term->where = PN_DATA;
+  term->region = data->kind == PN_TOML_STRING ? data->string : "data";
+  return pn_read_data(p, entry, term->name, &term->data);
 }
 
 static tn_status read_where(pn_problem *p, const pn_toml *entry, pn_term *term) {
   const pn_toml *on = given(entry, "on"), *in = given(entry, "in");
   if (!term->is_condition)
     return read_volume(p, in, term);
+  const pn_toml *data = given(entry, "data");
+  if (data)
+    return read_measured(p, entry, data, term);
   if (on && in)
     return pn_fail_at(TN_EINPUT, in->key_place, strlen(in->key),
                       "`%s` has both on (a surface) and in (a volume): one of them", term->name);
@@ -124,12 +149,13 @@ static tn_status read_weight(pn_problem *p, const pn_toml *entry, pn_term *term)
     return TN_OK;
   pn_expr *tree = NULL;
   TN_TRY(pn_read_tree(p, node, &tree));
-  pn_naming scope = {.problem = p, .what = "a weight", .coordinates = true};
+  pn_naming scope = {.problem = p, .what = "a weight", .coordinates = true, .data = term->data};
   TN_TRY(pn_resolve(&scope, tree));
   if (tree->components != 1)
     return pn_expr_fail(TN_EINPUT, tree, "a weight is a scalar");
-  if (pn_expr_depends(p, tree)) {
+  if (pn_expr_depends(p, tree) || (term->data && !pn_is_constant(tree))) {
     term->weight = tree;
+    term->coordinates |= term->data ? pn_moving_needs(p, pn_expr_depends(p, tree)) : 0;
     return TN_OK;
   }
   TN_TRY(pn_evaluate(p, tree, NULL, &term->weight_number));
@@ -138,6 +164,17 @@ static tn_status read_weight(pn_problem *p, const pn_toml *entry, pn_term *term)
                       "the weight of `%s` is %g; it must not be negative", term->name,
                       term->weight_number);
   return TN_OK;
+}
+
+/* The error of a check that passes. */
+static tn_status read_accept(pn_problem *p, const pn_toml *entry, pn_term *term) {
+  const pn_toml *node = pn_toml_find(entry, "accept");
+  term->is_check = true;
+  TN_TRY(pn_read_number(p, node, "none", NAN, &term->accept));
+  if (isnan(term->accept) || term->accept > 0)
+    return TN_OK;
+  return pn_fail_at(TN_EINPUT, node->place, 1, "`accept` of `%s` is %g; it must be above 0",
+                    term->name, term->accept);
 }
 
 /* An integral condition must not vary along any coordinate. */
@@ -196,12 +233,15 @@ static tn_status read_term(pn_problem *p, const pn_toml *entry, bool is_conditio
   TN_TRY(read_relations(p, entry, term));
   TN_TRY(pn_term_parts(p, term));
   TN_TRY(read_weight(p, entry, term));
+  TN_TRY(pn_read_sigma(p, entry, term->data));
+  if (term->data)
+    TN_TRY(pn_check_data(p, term));
   TN_TRY(pn_read_count(p, pn_toml_find(entry, "points"), "auto", 0, &term->points));
   const pn_toml *points = pn_toml_find(entry, "points");
   if (term->points > MOST_POINTS)
     return pn_fail_at(TN_EINPUT, points->place, 1,
                       "`points` is %zu; expected \"auto\" or 1 to 2^31", term->points);
-  if (points && points->kind == PN_TOML_INTEGER && term->points == 0)
+  if (points && !term->data && points->kind == PN_TOML_INTEGER && term->points == 0)
     return pn_fail_at(TN_EINPUT, points->place, 1, "condition or equation `%s` selects 0 points",
                       term->name);
   term->hard = pn_read_flag(pn_toml_find(entry, "hard"), false);
@@ -222,6 +262,24 @@ static tn_status read_group(pn_problem *p, const pn_toml *table, bool are_condit
   return TN_OK;
 }
 
+static tn_status read_checks(pn_problem *p, const pn_toml *table) {
+  TN_TRY(read_group(p, table, true, &p->n_checks, &p->checks));
+  for (size_t i = 0; i < p->n_checks; ++i)
+    TN_TRY(read_accept(p, table->items[i], &p->checks[i]));
+  return TN_OK;
+}
+
+/* The equation or condition of that name; NULL: none. */
+static const pn_term *find_term(const pn_problem *p, const char *name) {
+  for (size_t i = 0; i < p->n_equations; ++i)
+    if (strcmp(p->equations[i].name, name) == 0)
+      return &p->equations[i];
+  for (size_t i = 0; i < p->n_conditions; ++i)
+    if (strcmp(p->conditions[i].name, name) == 0)
+      return &p->conditions[i];
+  return NULL;
+}
+
 /* Equations and conditions name loss terms, and a term is known by its name alone. */
 static tn_status check_term_names(const pn_problem *p) {
   for (size_t i = 0; i < p->n_conditions; ++i)
@@ -230,6 +288,14 @@ static tn_status check_term_names(const pn_problem *p) {
         return pn_fail_at(TN_EINPUT, p->conditions[i].place, strlen(p->conditions[i].name),
                           "`%s` is an equation (line %zu) and a condition", p->conditions[i].name,
                           p->equations[k].place.line);
+  for (size_t i = 0; i < p->n_checks; ++i) {
+    const pn_term *check = &p->checks[i];
+    const pn_term *other = find_term(p, check->name);
+    if (other)
+      return pn_fail_at(TN_EINPUT, check->place, strlen(check->name),
+                        "`%s` is %s (line %zu) and a check", check->name,
+                        other->is_condition ? "a condition" : "an equation", other->place.line);
+  }
   return TN_OK;
 }
 
@@ -271,6 +337,7 @@ tn_status pn_read_terms(pn_problem *problem, const pn_toml *root) {
                    problem->source.file);
   TN_TRY(read_group(problem, equations, false, &problem->n_equations, &problem->equations));
   TN_TRY(read_group(problem, conditions, true, &problem->n_conditions, &problem->conditions));
+  TN_TRY(read_checks(problem, pn_toml_find(root, "checks")));
   TN_TRY(check_term_names(problem));
   TN_TRY(check_orders(problem));
   return warn_unused(problem);

@@ -206,12 +206,16 @@ static tn_status allocate(pn_training *t) {
   t->result.n_terms = n_terms;
   for (size_t i = 0; i < t->problem->n_conditions; ++i)
     t->result.n_terms += pn_model_is_hard(t->main.model, &t->problem->conditions[i]);
+  t->result.n_checks = t->problem->n_checks;
   TN_TRY(TN_NEW(t->plan.n, &t->result.stages));
   TN_TRY(TN_NEW(n_unknowns, &t->result.fields));
   TN_TRY(TN_NEW(t->problem->n_parameters, &t->result.parameters));
+  TN_TRY(TN_NEW(n_unknowns, &t->result.identified.spread));
   for (size_t u = 0; u < n_unknowns; ++u)
     t->error[u] = NAN;
-  return TN_NEW(t->result.n_terms, &t->result.terms);
+  TN_TRY(TN_NEW(t->result.n_terms + t->result.n_checks, &t->result.terms));
+  t->result.checks = t->result.terms + t->result.n_terms;
+  return TN_OK;
 }
 
 static tn_status scale_all(pn_training *t) {
@@ -263,6 +267,7 @@ static tn_status build(pn_training *t) {
   TN_TRY(pn_training_draw(t)); /* again: the loss may have added points of means */
   TN_TRY(scale_all(t));
   file_weights(t, t->weight);
+  pn_data_weigh(e->loss, t->sites->n_terms, t->weight);
   t->loss = e->loss;
   TN_TRY(pn_training_apply(t));
   TN_TRY(pn_model_init(e->model, t->options.seed, t->theta));
@@ -328,6 +333,7 @@ void pn_training_free(pn_training **training) {
   tn_free(&t->result.stages);
   tn_free(&t->result.fields);
   tn_free(&t->result.parameters);
+  tn_free(&t->result.identified.spread);
   tn_free(&t->result.terms);
   tn_free(training);
 }

@@ -108,8 +108,28 @@ typedef struct pn_parameter_result {
   double value, error; /* error: |value - exact| / |exact|, absolute for an exact 0; NaN: not known */
   double accept;       /* largest error that passes; NaN: none */
   bool accepted;
+  double std, low, high; /* standard deviation and 95 % interval; NaN: not computed */
+  double correlation;    /* the largest with another parameter; 0: none */
+  size_t with;           /* that one */
+  bool identified;       /* the standard deviation is less than its own size (log: than a decade) */
   bool at_bound; /* within a thousandth of the way to one of its bounds */
 } pn_parameter_result;
+
+enum { PN_PEAKS = 4 };
+typedef struct pn_spread { /* of a field that no data show directly: its standard deviation over its coordinates */
+  bool known;
+  double median, largest;
+  double place[PN_MAX_COORDINATES]; /* of the largest */
+  size_t n_peaks;                   /* places of one coordinate where it is far above its surroundings */
+  double peak[PN_PEAKS];
+} pn_spread;
+typedef struct pn_identified { /* identify.c */
+  bool done;
+  char why[160];    /* it was not computed; "": there is nothing to compute */
+  bool sigma_known; /* of all data; else it is estimated from the misfit */
+  double measured;  /* numbers */
+  pn_spread *spread; /* [n_unknowns] */
+} pn_identified;
 
 typedef struct pn_train_result { /* borrowed from the training */
   pn_outcome outcome;
@@ -120,8 +140,11 @@ typedef struct pn_train_result { /* borrowed from the training */
   pn_field_error *fields; /* [n_unknowns] */
   size_t n_parameters;
   pn_parameter_result *parameters;
+  pn_identified identified;
   size_t n_terms;
   pn_term_check *terms; /* those of sites->terms, then the conditions met by construction */
+  size_t n_checks;
+  pn_term_check *checks; /* of the problem's checks, in their order; behind terms */
   pn_low_result low;
   char detector[256]; /* "" or what the failed answer looks like, and a key to try */
 } pn_train_result;

@@ -28,6 +28,8 @@ bool pn_training_can_accept(const pn_training *t) {
     error = error || !isnan(t->problem->parameters[i].accept);
   for (size_t u = 0; u < t->problem->n_unknowns; ++u)
     error = error || !isnan(t->problem->unknowns[u].accept);
+  for (size_t i = 0; i < t->problem->n_checks; ++i)
+    error = error || !isnan(t->problem->checks[i].accept);
   return error || t->problem->accept_residual_given;
 }
 
@@ -40,6 +42,9 @@ static void measure_parameters(pn_training *t) {
     pn_parameter_result *r = &t->result.parameters[i];
     *r = (pn_parameter_result){.value = pn_model_parameter(t->main.model, t->theta, i),
                                .error = NAN,
+                               .std = NAN,
+                               .low = NAN,
+                               .high = NAN,
                                .accept = k->accept};
     if (isfinite(k->lo)) {
       double lo = k->log ? log(k->lo) : k->lo, hi = k->log ? log(k->hi) : k->hi;
@@ -69,9 +74,11 @@ static bool errors_within(const pn_training *t, double share) {
 }
 
 static bool terms_within(const pn_training *t, double share) {
-  for (size_t m = 0; m < t->result.n_terms; ++m)
-    if (!(t->result.terms[m].relative <= share * t->problem->accept_residual))
+  for (size_t m = 0; m < t->result.n_terms + t->result.n_checks; ++m) {
+    const pn_term_check *c = &t->result.terms[m];
+    if (!isnan(c->limit) && !(c->relative <= share * c->limit))
       return false;
+  }
   return true;
 }
 

@@ -94,6 +94,9 @@ bool pn_training_can_accept(const pn_training *t);
 tn_status pn_training_try(pn_training *t, bool *met) TN_MUST_USE;
 /* Between the stages of a plan that begins with lm: is the problem solved well enough to leave out the rest? */
 tn_status pn_training_enough(pn_training *t, bool *enough) TN_MUST_USE;
+/* How well parameters and hidden fields are determined: result.identified and intervals. */
+tn_status pn_training_identify(pn_training *t) TN_MUST_USE;
+double pn_student(double dof); /* 97.5 % quantile; 0: of the normal distribution */
 /* The verdict on theta. */
 tn_status pn_training_judge(pn_training *t) TN_MUST_USE;
 

@@ -158,7 +158,10 @@ static tn_status weigh(pn_training *t) {
     t->weight[m] = term->weight ? 1 : term->weight_number;
   }
   TN_TRY(pn_training_apply(t));
+  pn_data_weigh(t->loss, t->sites->n_terms, t->weight);
+  memcpy(t->relative, t->weight, t->sites->n_terms * sizeof *t->weight);
   TN_TRY(t->scheme->start(t->loss, t->theta, t->weight));
+  pn_data_join(t->loss, t->sites->n_terms, t->relative, t->weight);
   return pn_training_apply(t);
 }
 
@@ -412,6 +415,8 @@ tn_status pn_training_run(pn_training *t) {
     TN_TRY(run_stage(t, &last));
   pn_low_sum(t);
   TN_TRY(pn_training_judge(t));
+  if (t->result.outcome == PN_CONVERGED || t->result.outcome == PN_NOT_CONVERGED)
+    TN_TRY(pn_training_identify(t));
   if (t->clock > 0) {
     double now = pn_training_clock();
     t->seconds += now - t->clock;

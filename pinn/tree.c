@@ -4,7 +4,7 @@
  * made. Dependence is a set of bits, one for a coordinate or an unknown; definitions carry theirs,
  * so that a tree is walked once however often its definitions refer to each other.
  */
-#include "pinn/names.h"
+#include "pinn/resolve.h"
 
 #include <string.h>
 
@@ -130,6 +130,22 @@ uint32_t pn_expr_depends(const pn_problem *problem, const pn_expr *expr) {
   for (size_t i = first; i < expr->n; ++i)
     bits |= pn_expr_depends(problem, expr->args[i]);
   return bits;
+}
+
+bool pn_is_constant(const pn_expr *e) {
+  bool fixed = e->kind == PN_NUMBER || e->kind == PN_CONSTANT_REF || e->kind == PN_BOUND;
+  bool folds = (e->kind >= PN_NEGATE && e->kind <= PN_POWER) ||
+               (e->kind == PN_FUNCTION && e->index != PN_FN_cole_hopf);
+  for (size_t i = 0; i < e->n && folds; ++i)
+    folds = pn_is_constant(e->args[i]);
+  return fixed || folds;
+}
+
+bool pn_mentions_column(const pn_expr *e) {
+  bool found = e->kind == PN_COLUMN;
+  for (size_t i = 0; i < e->n && !found; ++i)
+    found = pn_mentions_column(e->args[i]);
+  return found;
 }
 
 uint64_t pn_expr_parameters(const pn_problem *problem, const pn_expr *expr) {

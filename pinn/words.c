@@ -341,6 +341,16 @@ static size_t worst_term(const pn_train_result *r) {
   return worst;
 }
 
+void pn_put_check(pn_text *text, const pn_run *run, size_t i) {
+  const pn_term_check *c = &pn_training_result(run->training)->checks[i];
+  char a[24], b[24];
+  pn_putf(text, "%s %s", run->problem->checks[i].name, pn_brief(c->relative, a));
+  if (!isnan(c->limit))
+    pn_putf(text, " %s %s", c->accepted ? "<=" : ">", pn_threshold(c->limit, b));
+  if (!isnan(c->noise))
+    pn_putf(text, " (%.3g sigma)", c->noise);
+}
+
 void pn_put_verdict(pn_text *text, const pn_run *run) {
   const pn_train_result *r = pn_training_result(run->training);
   bool first = true;
@@ -377,6 +387,13 @@ void pn_put_trouble(pn_text *text, const pn_run *run) {
             t->accepted ? "<=" : ">", pn_threshold(run->problem->accept_residual, b));
     pn_putf(text, "|residual| %s", pn_brief(t->worst, a));
     put_at(text, run->problem, t->place);
+  }
+  for (size_t i = 0; i < r->n_checks; ++i) {
+    if (r->checks[i].accepted)
+      continue;
+    pn_put(text, text->n > 0 ? "\ncheck " : "check ");
+    pn_put_check(text, run, i);
+    put_at(text, run->problem, r->checks[i].place);
   }
   if (r->detector[0] != '\0')
     pn_putf(text, "%s%s", r->n_terms > 0 ? "\n" : "", r->detector);

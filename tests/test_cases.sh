@@ -10,6 +10,8 @@ cases=$SOURCE_DIR/tests/data/cases
 only=${1:-}
 total=0 good=0
 
+cp "$cases"/*.csv . # measured points that cases name
+
 trim() { # trim TEXT: sets `trimmed`
   trimmed=${1#"${1%%[![:space:]]*}"}
   trimmed=${trimmed%"${trimmed##*[![:space:]]}"}

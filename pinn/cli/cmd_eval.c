@@ -10,6 +10,8 @@ static int run(const cli_command *self, int argc, char **argv) {
   const cli_option options[] = {
       {"points", "F.csv", CLI_TEXT, &eval.points, "points: a column for each coordinate, by name"},
       {"grid", "x=a:b:n,...", CLI_TEXTS, &grids, "a grid: n values from a to b, both included"},
+      {"compare", "REF.csv", CLI_TEXT, &eval.compare,
+       "errors against a table of reference values: coordinates and u_ref"},
       {"out", "FILE", CLI_TEXT, &eval.out, "write FILE.csv or FILE.h5 instead of the terminal"},
       {0},
   };
@@ -21,7 +23,7 @@ static int run(const cli_command *self, int argc, char **argv) {
       self, options,
       "Expressions are those of the problem file: u, u_xx, u_t + u*u_x - nu*u_xx, the\n"
       "names of its definitions. CSV columns: the coordinates, then the expressions.\n",
-      argc, argv, 2, 256, "RESULT (an out folder or its result.h5) or an expression", words, &n);
+      argc, argv, 1, 256, "RESULT (an out folder or its result.h5) or an expression", words, &n);
   if (status < 0 && grids.n > 1)
     status = cli_failed(
         TN_FAIL(TN_EINPUT, "pinn eval: give one --grid for all coordinates: --grid x=...,t=..."));
@@ -37,5 +39,5 @@ static int run(const cli_command *self, int argc, char **argv) {
 }
 
 const cli_command cli_eval = {
-    "eval", "RESULT (--points F.csv | --grid x=-1:1:201,t=0:1:101) [--out F] EXPR...",
+    "eval", "RESULT (--points F.csv | --grid x=-1:1:201,t=0:1:101) [--out F] EXPR... | --compare REF.csv",
     "Values of unknowns, derivatives and any expression of them, from a saved result.", run};

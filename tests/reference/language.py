@@ -605,6 +605,8 @@ class Problem:
         for group in ("equations", "conditions"):
             for name, entry in self.data.get(group, {}).items():
                 entry = entry if isinstance(entry, dict) else {"equation": entry}
+                if "data" in entry:  # holds in its rows
+                    continue
                 pieces = self.pieces(entry["on"]) if "on" in entry else [{}]
                 number = 0
                 for text in flat(entry["equation"]):
