@@ -83,7 +83,7 @@ static tn_status coordinates_of(pn_problem *p, const pn_toml *unknowns, const pn
                                 const char *name, size_t *n, size_t of[PN_MAX_COORDINATES]) {
   pn_word *words = NULL;
   size_t n_words = 0, index = 0;
-  const pn_toml *node = pn_toml_find(unknowns->items[v], "of");
+  const pn_toml *node = pn_toml_find(unknowns->items[p->unknowns[v].entry], "of");
   TN_TRY(pn_read_words(p, node, &n_words, &words));
   for (size_t i = 0; i < n_words; ++i)
     if (pn_lookup(p, words[i].text, &index) == PN_IS_UNKNOWN)
@@ -102,7 +102,7 @@ static void add_once(size_t index, size_t *n, size_t of[PN_MAX_COORDINATES]) {
 
 tn_status pn_read_arguments(pn_problem *p, const pn_toml *unknowns, size_t u) {
   pn_unknown *unknown = &p->unknowns[u];
-  const pn_toml *node = pn_toml_find(unknowns->items[u], "of");
+  const pn_toml *node = pn_toml_find(unknowns->items[p->unknowns[u].entry], "of");
   pn_word *words = NULL;
   size_t n_words = 0, index = 0, n = 0, of[PN_MAX_COORDINATES];
   bool plain = true;

@@ -102,7 +102,10 @@ static tn_status check_inside(const pn_naming *s, const pn_expr *value, size_t a
 static tn_status make_at(pn_naming *s, pn_expr *e, pn_expr *inside, const size_t *of, size_t n_of,
                          size_t owner) {
   bool keywords = e->args[0]->kind == PN_KEYWORD;
-  bool is_net = inside->kind == PN_NET || (inside->n > 0 && inside->args[0]->kind == PN_NET);
+  const pn_expr *field = inside->kind == PN_DERIVATIVE ? inside->args[0] : inside;
+  if (field->kind == PN_COMPLEX)
+    field = field->args[0];
+  bool is_net = field->kind == PN_NET;
   if (!keywords && !of)
     return pn_expr_fail(TN_EINPUT, e, "`%s` is a definition: name the coordinate, as in %s(%s=...)",
                         e->name, e->name, s->problem->coordinates[0].name);

@@ -250,7 +250,7 @@ static void show_fields(spot *s) {
       show_value(s, p->unknowns[u].name, NULL, u, pn_check_text(s->c, p->unknowns[u].exact));
   for (size_t i = 0; i < p->n_definitions; ++i) {
     const pn_definition *d = &p->definitions[i];
-    if (d->n_of == 0 && d->value->components == 1 && !d->has_normal)
+    if (d->n_of == 0 && d->value->components == 1 && !d->has_normal && !d->value->is_complex)
       show_value(s, d->name, d->scalar ? d->scalar : d->value, 0, pn_check_text(s->c, d->value));
   }
 }

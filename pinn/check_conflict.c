@@ -317,6 +317,8 @@ static bool is_guarded(const pn_problem *p, const pn_expr *e) {
 /* The part of e that must stay positive (or not 0), or NULL. */
 static const pn_expr *delicate(const pn_problem *p, const pn_expr *e, const char **must) {
   double number = 0;
+  if (e->kind != PN_DIVIDE && e->n && e->args[0]->is_complex) /* log and roots have a branch there */
+    return NULL;
   bool root = e->kind == PN_FUNCTION &&
               (e->index == PN_FN_sqrt || e->index == PN_FN_log || e->index == PN_FN_log10);
   bool power = e->kind == PN_POWER && !pn_expr_unknowns(p, e->args[1]) &&

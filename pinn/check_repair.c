@@ -272,7 +272,7 @@ static tn_status find_edits(repair *s, pn_edits *edits) {
   pn_expr *sides[2] = {r->lhs, r->rhs};
   size_t n = 0;
   for (int k = 0; k < 2; ++k) {
-    pn_expr *side = sides[k]->kind == PN_TUPLE ? sides[k]->args[r->component] : sides[k];
+    pn_expr *side = sides[k]->kind == PN_TUPLE ? sides[k]->args[r->component & ~PN_IMAGINARY] : sides[k];
     n += pn_check_nodes(s->c->problem, side, MOST_NODES - n, nodes + n);
   }
   for (size_t i = 0; i < n && status == TN_OK; ++i)

@@ -22,6 +22,7 @@
 #include "pinn/result.h"
 #include "pinn/table.h"
 #include "pinn/text.h"
+#include "pinn/names.h"
 #include "pinn/values.h"
 
 typedef struct evaluation {
@@ -223,7 +224,15 @@ static tn_status add_item(evaluation *e, pn_item item, const char *name, size_t 
   TN_TRY(tn_grow(&e->names, e->n_items, e->n_items + 1, sizeof *e->names));
   size_t length = strlen(name) + 32;
   TN_TRY(TN_NEW(length, &e->names[e->n_items]));
-  if (parts > 1)
+  bool is_complex = item.kind == PN_ITEM_EXPR && item.expr->is_complex;
+  const char *which = item.component & PN_IMAGINARY ? "im" : "re";
+  if (is_complex && item.expr->kind == PN_COMPLEX)
+    snprintf(e->names[e->n_items], length, "%s.%s", name, which);
+  else if (is_complex && parts == 2)
+    snprintf(e->names[e->n_items], length, "%s(%s)", which, name);
+  else if (is_complex)
+    snprintf(e->names[e->n_items], length, "%s(%s) [%zu]", which, name, part / 2 + 1);
+  else if (parts > 1)
     snprintf(e->names[e->n_items], length, "%s [%zu]", name, part + 1);
   else
     snprintf(e->names[e->n_items], length, "%s", name);
@@ -252,9 +261,9 @@ static tn_status add_expression(evaluation *e, const char *text) {
     }
     return TN_OK;
   }
-  for (size_t k = 0; k < expr->components; ++k) {
-    pn_item item = {.kind = PN_ITEM_EXPR, .expr = expr, .component = k};
-    TN_TRY(add_item(e, item, text, k, expr->components));
+  for (size_t k = 0; k < pn_parts_of(expr); ++k) {
+    pn_item item = {.kind = PN_ITEM_EXPR, .expr = expr, .component = pn_part_of(expr, k)};
+    TN_TRY(add_item(e, item, text, k, pn_parts_of(expr)));
   }
   return TN_OK;
 }

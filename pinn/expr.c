@@ -360,16 +360,19 @@ static tn_status suffix(parser *p, size_t start, pn_expr **inout) {
   return TN_OK;
 }
 
-/* x.min, x.max: the name is read, the dot is under the cursor. */
+/* x.min, x.max, h.re, h.im: the name is read, the dot is under the cursor. */
 static tn_status end_of_range(parser *p, const char *name, size_t start, pn_expr **out) {
   TN_TRY(next(p));
-  bool high = is_word_token(p, "max");
-  if (!high && !is_word_token(p, "min"))
-    return expected(p, "min or max");
+  static const char *const words[] = {"min", "max", "re", "im"};
+  size_t which = 0;
+  while (which < 4 && !is_word_token(p, words[which]))
+    ++which;
+  if (which == 4)
+    return expected(p, "min or max, or re or im of a complex unknown");
   TN_TRY(next(p));
   TN_TRY(make(p, PN_END, start, 0, NULL, out));
   (*out)->name = name;
-  (*out)->index = high;
+  (*out)->index = which;
   return TN_OK;
 }
 

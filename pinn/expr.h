@@ -85,12 +85,15 @@ typedef enum pn_kind {
   PN_CALL,    /* name(args): function, field or definition */
   PN_KEYWORD, /* name = args[0], inside a call */
   PN_SUFFIX,  /* (args[0])_name */
-  PN_END,     /* name.min (index 0) or name.max (index 1) */
+  PN_END,     /* name.min (index 0), name.max (1), name.re (2), name.im (3) */
   /* Resolved only. */
   PN_CONSTANT_REF, /* index in problem->constants; number = its value */
   PN_COORDINATE,   /* index in problem->coordinates */
   PN_UNKNOWN,      /* index in problem->unknowns: the unknown at the point itself */
-  PN_NET,          /* the raw network output, only inside an ansatz */
+  PN_COMPLEX,      /* a complex unknown, or net of one: args[0] + i args[1] */
+  PN_IMAGINARY_UNIT, /* i */
+  PN_NET,          /* the raw network output, only inside an ansatz; index 1, 2: the output of a complex
+                      unknown's real, imaginary part, 0: of the unknown itself */
   PN_DEFINITION,   /* index in problem->definitions: a macro; stands for its value tree */
   PN_TABLE,        /* index in problem->tables, at the point itself */
   PN_BOUND,        /* x.min or x.max, which is its name; index = coordinate, number = value */
@@ -139,10 +142,14 @@ struct pn_expr {
   size_t n_axes;
   size_t *axes;            /* coordinate indices */
   size_t components;       /* after resolving: 1 for a scalar, else the length of the vector */
+  bool is_complex;         /* after resolving: its value is complex */
   size_t height;           /* 1 + the largest of the arguments */
   const pn_phrase *phrase; /* the text it stands in */
   size_t start, length;    /* its bytes there */
 };
+
+/* What PN_END's index says. */
+enum { PN_END_MIN, PN_END_MAX, PN_END_RE, PN_END_IM };
 
 /* Limits that turn hostile input into errors; recursion over a tree may rely on them. */
 #define PN_MAX_NESTING 200 /* brackets, signs and powers inside each other */

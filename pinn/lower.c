@@ -513,7 +513,7 @@ static tn_status lower_node(pn_frame *f, const pn_expr *e, tn_value *out) {
     return pn_frame_unknown(f, e->index, out);
   case PN_NET:
     pn_place_nodes(graph_of(f), e);
-    return pn_frame_net(f, out);
+    return pn_frame_net(f, e->index, out);
   case PN_DEFINITION:
     return lower_definition(f, e, out);
   case PN_TABLE:

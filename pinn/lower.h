@@ -37,7 +37,8 @@ tn_value pn_frame_number(const pn_frame *frame, double value);
 
 tn_status pn_frame_lower(pn_frame *frame, const pn_expr *e, tn_value *out) TN_MUST_USE;
 tn_status pn_frame_unknown(pn_frame *frame, size_t unknown, tn_value *out) TN_MUST_USE;
-tn_status pn_frame_net(pn_frame *frame, tn_value *out) TN_MUST_USE; /* scale * N of frame->net */
+tn_status pn_frame_net(pn_frame *frame, size_t which,
+                       tn_value *out) TN_MUST_USE; /* scale * N of frame->net; which: see PN_NET */
 /* model_parameter.c: the parameter's value; in an exact scope its exact one, or its start. */
 tn_status pn_frame_parameter(pn_frame *frame, size_t parameter, tn_value *out) TN_MUST_USE;
 /* The derivative of `value` along axes[0..n), at the frame's coordinates. */

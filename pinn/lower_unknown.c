@@ -12,13 +12,20 @@
 #include "pinn/moving.h"
 #include "pinn/names.h"
 
-tn_status pn_frame_net(pn_frame *f, tn_value *out) {
+/* The unknown whose output a node PN_NET means: of a complex one either part. */
+static size_t net_of(const pn_frame *f, size_t which) {
+  const pn_unknown *u = &f->scope->model->problem->unknowns[f->net];
+  return which == 0 ? f->net : f->net - (u->part == PN_IMAGINARY_PART) + (which - 1);
+}
+
+tn_status pn_frame_net(pn_frame *f, size_t which, tn_value *out) {
   const pn_model *m = f->scope->model;
   const pn_problem *p = m->problem;
   if (f->net == PN_NONE)
     return TN_FAIL(TN_EINPUT, "`net` outside an ansatz");
-  const pn_unknown *u = &p->unknowns[f->net];
-  const pn_net *net = &m->nets[m->unknown_net[f->net]];
+  size_t index = net_of(f, which);
+  const pn_unknown *u = &p->unknowns[index];
+  const pn_net *net = &m->nets[m->unknown_net[index]];
   tn_value args[PN_MAX_COORDINATES];
   uint8_t order[PN_MAX_COORDINATES] = {0};
   for (size_t j = 0; j < u->n_arguments; ++j) {
@@ -28,7 +35,7 @@ tn_status pn_frame_net(pn_frame *f, tn_value *out) {
                      p->coordinates[u->argument[j]].name);
     TN_TRY(pn_frame_reference(f, u->argument[j], &args[j]));
   }
-  *out = ag_call(net->field, m->unknown_output[f->net], args, order);
+  *out = ag_call(net->field, m->unknown_output[index], args, order);
   return TN_OK;
 }
 
@@ -37,7 +44,7 @@ static tn_status lower_ansatz(pn_frame *f, size_t unknown, tn_value *out) {
   const pn_unknown *u = &f->scope->model->problem->unknowns[unknown];
   pn_frame inner = pn_frame_copy(f);
   inner.net = unknown;
-  tn_status status = u->ansatz ? pn_frame_lower(&inner, u->ansatz, out) : pn_frame_net(&inner, out);
+  tn_status status = u->ansatz ? pn_frame_lower(&inner, u->ansatz, out) : pn_frame_net(&inner, 0, out);
   pn_frame_done(&inner);
   return status;
 }

@@ -154,13 +154,20 @@ static void leaf(printer *p, const pn_expr *e) {
     pn_put(&p->w, "</mn>");
     return;
   case PN_END:
-    pn_putf(&p->w, "<msub><mi>%s</mi><mi>%s</mi></msub>", e->name, e->index ? "max" : "min");
+    pn_putf(&p->w, "<msub><mi>%s</mi><mi>%s</mi></msub>", e->name,
+            e->index == PN_END_MIN   ? "min"
+            : e->index == PN_END_MAX ? "max"
+            : e->index == PN_END_RE  ? "re"
+                                     : "im");
     return;
   case PN_BOUNDARY:
     pn_put(&p->w, "<mi>boundary</mi>");
     return;
   case PN_EVERYWHERE:
     pn_put(&p->w, "<mi>domain</mi>");
+    return;
+  case PN_IMAGINARY_UNIT:
+    pn_put(&p->w, "<mi>i</mi>");
     return;
   case PN_NET:
     pn_put(&p->w, "<mi>net</mi>");

@@ -272,10 +272,22 @@ static void compare(const pn_metrics *q, size_t u, const double *x, pn_field_err
   }
   if (n == 0)
     out->linf = NAN;
+  out->error_square = error;
+  out->size_square = size;
   out->rms = sqrt(square / (double)(total ? total : 1));
   out->rel_l2 = n == 0 ? NAN : size > 0 ? sqrt(error / size) : sqrt(error / (double)n);
   pn_site_point(problem, &g->points, n ? worst : PN_NONE, out->place);
   out->accepted = isnan(out->accept) || (out->known && out->rel_l2 <= out->accept);
+}
+
+/* The error of a complex unknown is that of the pair: a part may be small, or zero, by itself. */
+static void join_parts(pn_field_error *re, pn_field_error *im) {
+  double size = re->size_square + im->size_square;
+  if (!re->known || !im->known || !(size > 0))
+    return;
+  re->rel_l2 = im->rel_l2 = sqrt((re->error_square + im->error_square) / size);
+  re->accepted = isnan(re->accept) || re->rel_l2 <= re->accept;
+  im->accepted = isnan(im->accept) || im->rel_l2 <= im->accept;
 }
 
 tn_status pn_metrics_fields(pn_metrics *q, const double *theta, pn_field_error *errors) {
@@ -286,6 +298,9 @@ tn_status pn_metrics_fields(pn_metrics *q, const double *theta, pn_field_error *
     for (size_t k = 0; k < g->n; ++k)
       compare(q, g->unknown[k], q->value + k * g->points.n, &errors[g->unknown[k]]);
   }
+  for (size_t u = 0; u + 1 < q->model->problem->n_unknowns; ++u)
+    if (q->model->problem->unknowns[u].part == PN_REAL_PART)
+      join_parts(&errors[u], &errors[u + 1]);
   return TN_OK;
 }
 

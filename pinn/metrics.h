@@ -14,6 +14,7 @@ typedef struct pn_field_error {
   double linf;   /* max |u - exact| */
   double place
       [PN_MAX_COORDINATES]; /* of linf, all coordinates of the problem; NaN if u has no such one */
+  double error_square, size_square; /* sums that rel_l2 is made of; of a complex unknown both parts' */
   double rms, lowest, highest; /* of u itself */
   double accept;               /* NaN: none asked */
   bool accepted;               /* true if none is asked */

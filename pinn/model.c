@@ -57,6 +57,9 @@ static void sort_unknowns(const pn_problem *p, size_t *order) {
 }
 
 static bool fits(const pn_problem *p, const pn_net *net, const pn_unknown *u) {
+  const pn_unknown *first = &p->unknowns[net->unknown[0]];
+  if (u->pair && first->pair == u->pair) /* the parts of a complex unknown */
+    return true;
   if (!p->network.shared || u->network || p->unknowns[net->unknown[0]].network || net->n_in != u->n_arguments)
     return false;
   return memcmp(net->of, u->argument, u->n_arguments * sizeof *u->argument) == 0;

@@ -53,7 +53,8 @@ static bool declared_at(const pn_problem *p, size_t k, declared *out) {
   }
   k -= p->n_coordinates;
   if (k < p->n_unknowns) {
-    *out = (declared){PN_IS_UNKNOWN, k, p->unknowns[k].name, p->unknowns[k].place};
+    const pn_unknown *u = &p->unknowns[k]; /* h for h.re; h.im is no name of its own */
+    *out = (declared){PN_IS_UNKNOWN, k, u->part == PN_REAL_PART ? u->pair : u->name, u->place};
     return true;
   }
   k -= p->n_unknowns;
@@ -183,7 +184,7 @@ size_t pn_readings(const pn_problem *problem, const char *name, bool with_net,
 
 static const char *field_name(const pn_problem *p, pn_sort sort, size_t index) {
   if (sort == PN_IS_UNKNOWN)
-    return p->unknowns[index].name;
+    return p->unknowns[index].pair ? p->unknowns[index].pair : p->unknowns[index].name;
   if (sort == PN_IS_DEFINITION)
     return p->definitions[index].name;
   return sort == PN_IS_TABLE ? p->tables[index].name : "net";
@@ -223,8 +224,10 @@ static bool is_operator_name(const char *name) {
   return pn_function_find(name, &function);
 }
 
-static tn_status check_letters(const declared *d) {
+static tn_status check_letters(const pn_problem *p, const declared *d) {
   const char *s = d->name;
+  if (d->sort == PN_IS_UNKNOWN && p->unknowns[d->index].part == PN_IMAGINARY_PART)
+    return TN_OK;
   bool good = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z');
   for (; *s; ++s)
     good &= (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') ||
@@ -243,6 +246,10 @@ static tn_status check_letters(const declared *d) {
     if (strcmp(d->name, reserved[i]) == 0)
       return pn_fail_at(TN_EINPUT, d->place, width, "`%s` is reserved and cannot be %s", d->name,
                         pn_sort_text(d->sort));
+  if (p->has_complex && strcmp(d->name, "i") == 0)
+    return pn_fail_at(TN_EINPUT, d->place, width,
+                      "`i` is the imaginary unit in a file with a complex unknown and cannot be %s",
+                      pn_sort_text(d->sort));
   if (is_field(d->sort) && is_operator_name(d->name))
     return pn_fail_at(TN_EINPUT, d->place, width, "`%s` is a function and cannot be %s too",
                       d->name, pn_sort_text(d->sort));
@@ -281,7 +288,7 @@ static tn_status check_clash(const pn_problem *p, size_t k, const declared *d) {
 tn_status pn_check_names(const pn_problem *problem) {
   declared d;
   for (size_t k = 0; declared_at(problem, k, &d); ++k) {
-    TN_TRY(check_letters(&d));
+    TN_TRY(check_letters(problem, &d));
     TN_TRY(check_clash(problem, k, &d));
   }
   return TN_OK;
@@ -405,6 +412,10 @@ static void list_names(const pn_problem *p, char *out, size_t size) {
   declared d, after;
   *out = 0;
   for (size_t k = 0; declared_at(p, k, &d); ++k) {
+    if (d.sort == PN_IS_UNKNOWN && p->unknowns[d.index].part == PN_REAL_PART)
+      continue; /* h.re, h.im: h is written once */
+    if (d.sort == PN_IS_UNKNOWN && p->unknowns[d.index].pair)
+      d.name = p->unknowns[d.index].pair;
     bool last = !declared_at(p, k + 1, &after) || after.sort != d.sort;
     add(out, size, "%s%s", d.name, last ? " (" : ", ");
     if (last)
@@ -466,7 +477,7 @@ tn_status pn_unknown_name(const pn_problem *problem, const pn_expr *expr, const 
   else if (near_field)
     snprintf(hint, sizeof hint, " Did you mean `%s%s`?", near_field, bar);
   else if (strcmp(name, "i") == 0)
-    snprintf(hint, sizeof hint, " (Complex unknowns are not in this version.)");
+    snprintf(hint, sizeof hint, " (`i` is the imaginary unit where an unknown is complex: { of = \"x\", complex = true }.)");
   list_names(problem, known, sizeof known);
   return pn_expr_fail(TN_EINPUT, expr, "`%s` is not declared.%s The names are %s", name, hint,
                       known);

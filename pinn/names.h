@@ -64,6 +64,7 @@ typedef struct pn_naming {
   pn_problem *problem;
   const char *what; /* "a constant", "the exact solution": for errors */
   bool coordinates, unknowns, net, normal, mean;
+  bool complex_net;    /* net is that of a complex unknown */
   bool no_definitions; /* constants */
   bool parameters;     /* numbers to be found */
   const pn_data *data; /* whose columns are names, too; NULL: none */
@@ -111,6 +112,19 @@ tn_status pn_warn(pn_problem *problem, pn_place place, size_t width, const char 
 tn_status pn_pieces_on(pn_problem *problem, const char *condition, const pn_expr *predicate,
                        size_t *n, pn_piece **out) TN_MUST_USE;
 tn_status pn_pieces_in(pn_problem *problem, const pn_expr *predicate, pn_piece *out) TN_MUST_USE;
+
+/* complex.c. Two unknowns at p->unknowns[*n] for a complex one; what the second copies from the first. */
+tn_status pn_declare_complex(pn_problem *p, const pn_unknown *whole, size_t *n) TN_MUST_USE;
+void pn_copy_pair(pn_problem *p, size_t u);
+/* Makes e the complex unknown at `index` (kind PN_UNKNOWN) or its net (PN_NET). */
+tn_status pn_make_pair(pn_problem *p, pn_expr *e, pn_kind kind, size_t index) TN_MUST_USE;
+tn_status pn_resolve_part(pn_naming *scope, pn_expr *e) TN_MUST_USE;
+/* Sets e->is_complex by the arguments, which are resolved. */
+tn_status pn_set_complex(const pn_problem *p, pn_expr *e) TN_MUST_USE;
+tn_status pn_must_be_real(const pn_expr *e, const char *what) TN_MUST_USE;
+/* The number of real scalars that e has; the component index of the k-th for pn_scalar. */
+size_t pn_parts_of(const pn_expr *e);
+size_t pn_part_of(const pn_expr *e, size_t k);
 
 /* constant.c: value of constant `index`, evaluated if that is not done yet; cycles are errors. */
 tn_status pn_constant_value(pn_problem *problem, size_t index) TN_MUST_USE;

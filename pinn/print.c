@@ -104,7 +104,7 @@ static void print_axes(printer *p, const pn_expr *e) {
 
 static bool is_field_name(const pn_expr *e) {
   return e->kind == PN_UNKNOWN || e->kind == PN_DEFINITION || e->kind == PN_TABLE ||
-         e->kind == PN_NET;
+         e->kind == PN_NET || (e->kind == PN_COMPLEX && e->name);
 }
 
 static void print_derivative(printer *p, const pn_expr *e) {
@@ -147,13 +147,20 @@ static void print_leaf(printer *p, const pn_expr *e) {
       pn_put_number(&p->w, e->number);
     return;
   case PN_END:
-    pn_putf(&p->w, "%s.%s", e->name, e->index ? "max" : "min");
+    pn_putf(&p->w, "%s.%s", e->name,
+            e->index == PN_END_MIN   ? "min"
+            : e->index == PN_END_MAX ? "max"
+            : e->index == PN_END_RE  ? "re"
+                                     : "im");
     return;
   case PN_BOUNDARY:
     pn_put(&p->w, "boundary");
     return;
   case PN_EVERYWHERE:
     pn_put(&p->w, "domain");
+    return;
+  case PN_IMAGINARY_UNIT:
+    pn_put(&p->w, "i");
     return;
   case PN_NET:
     pn_put(&p->w, "net");

@@ -120,15 +120,23 @@ static tn_status declare_unknowns(pn_problem *p, const pn_toml *table) {
   if (count == 0)
     return TN_FAIL(TN_EINPUT, "%s: there are no unknowns: [unknowns] is missing or empty",
                    p->source.file);
-  TN_TRY(PN_TAKE(p->arena, count, &p->unknowns));
-  for (size_t i = 0; i < count; ++i)
-    p->unknowns[i] = (pn_unknown){.name = table->items[i]->key,
-                                  .place = table->items[i]->key_place,
-                                  .scale = NAN,
-                                  .accept = NAN,
-                                  .parity_coordinate = PN_NONE};
-  p->n_unknowns = count;
-  return TN_OK;
+  TN_TRY(PN_TAKE(p->arena, 2 * count, &p->unknowns));
+  for (size_t i = 0; i < count; ++i) {
+    pn_unknown u = {.name = table->items[i]->key,
+                    .place = table->items[i]->key_place,
+                    .entry = i,
+                    .scale = NAN,
+                    .accept = NAN,
+                    .parity_coordinate = PN_NONE};
+    if (pn_read_flag(pn_toml_find(table->items[i], "complex"), false))
+      TN_TRY(pn_declare_complex(p, &u, &p->n_unknowns));
+    else
+      p->unknowns[p->n_unknowns++] = u;
+  }
+  if (p->n_unknowns <= MOST_UNKNOWNS)
+    return TN_OK;
+  return TN_FAIL(TN_EINPUT, "%s: at most %d unknowns; a complex one counts twice", p->source.file,
+                 MOST_UNKNOWNS);
 }
 
 static tn_status declare_definitions(pn_problem *p, const pn_toml *table) {
@@ -277,7 +285,11 @@ static tn_status read_unknowns(pn_problem *p, const pn_toml *root) {
   TN_TRY(pn_read_network(p, pn_toml_find(root, "network"), &p->network));
   for (size_t i = 0; i < p->n_unknowns; ++i) {
     pn_unknown *u = &p->unknowns[i];
-    const pn_toml *entry = table->items[i];
+    if (u->part == PN_IMAGINARY_PART) {
+      pn_copy_pair(p, i - 1);
+      continue;
+    }
+    const pn_toml *entry = table->items[u->entry];
     const pn_toml *network = pn_toml_find(entry, "network"), *scale = pn_toml_find(entry, "scale");
     TN_TRY(pn_read_arguments(p, table, i));
     if (u->n_of == 0)
@@ -309,7 +321,7 @@ static tn_status read_definitions(pn_problem *p) {
     TN_TRY(pn_resolve_definition(p, i));
   for (size_t i = 0; i < p->n_definitions; ++i) {
     pn_definition *d = &p->definitions[i];
-    if (d->n_of == 0 && !d->has_normal && d->value->components == 1)
+    if (d->n_of == 0 && !d->has_normal && d->value->components == 1 && !d->value->is_complex)
       TN_TRY(pn_scalar(p, d->value, 0, NULL, &d->scalar));
   }
   return TN_OK;
@@ -326,10 +338,10 @@ static bool mentions_net(const pn_expr *e) {
 
 static tn_status read_ansatz(pn_problem *p, const pn_toml *table) {
   for (size_t i = 0; i < p->n_unknowns; ++i) {
-    const pn_toml *node = pn_toml_find(table->items[i], "ansatz");
-    if (!node)
-      continue;
     pn_unknown *u = &p->unknowns[i];
+    const pn_toml *node = pn_toml_find(table->items[u->entry], "ansatz");
+    if (!node || u->part == PN_IMAGINARY_PART)
+      continue;
     pn_expr *tree = NULL;
     TN_TRY(pn_read_tree(p, node, &tree));
     bool plain = tree->kind == PN_NAME && strcmp(tree->name, "net") == 0;
@@ -337,6 +349,7 @@ static tn_status read_ansatz(pn_problem *p, const pn_toml *table) {
                        .what = "an ansatz",
                        .coordinates = true,
                        .parameters = true,
+                       .complex_net = u->pair != NULL,
                        .net = true,
                        .arguments_of = i + 1};
     TN_TRY(pn_resolve(&scope, tree));
@@ -347,8 +360,13 @@ static tn_status read_ansatz(pn_problem *p, const pn_toml *table) {
                           "the ansatz of `%s` does not mention net: nothing could be "
                           "trained",
                           u->name);
-    if (!plain)
+    if (u->pair && !plain) {
+      TN_TRY(pn_scalar(p, tree, 0, NULL, &u[0].ansatz));
+      TN_TRY(pn_scalar(p, tree, PN_IMAGINARY, NULL, &u[1].ansatz));
+    } else if (!plain) {
+      TN_TRY(pn_must_be_real(tree, "the ansatz of a real unknown"));
       u->ansatz = tree;
+    }
   }
   return TN_OK;
 }

@@ -106,8 +106,16 @@ typedef struct pn_network {
   pn_place place;
 } pn_network;
 
+/* The parts of a complex unknown h are two unknowns, h.re and h.im, the second behind the first. */
+typedef enum pn_pair_part { PN_WHOLE, PN_REAL_PART, PN_IMAGINARY_PART } pn_pair_part;
+/* In the component index of pn_scalar: the imaginary part. */
+#define PN_IMAGINARY ((size_t)1 << 20)
+
 typedef struct pn_unknown {
   const char *name;
+  const char *pair; /* of a part: the name in the file; NULL */
+  pn_pair_part part;
+  size_t entry; /* of [unknowns] */
   size_t n_of;
   size_t of[PN_MAX_COORDINATES]; /* coordinate indices, in the order of `of`; of b(u) those of u */
   size_t n_arguments;            /* of its network: */
@@ -131,7 +139,7 @@ typedef struct pn_definition {
   pn_expr *value;  /* resolved; a vector if value->components > 1. For a function: unresolved */
   size_t n_of;     /* 0: a macro. Else a function: calls were expanded, no node refers to it */
   const char **of; /* names of the arguments */
-  pn_expr *scalar; /* value after pn_scalar: what a reference lowers to; NULL for vectors, functions
+  pn_expr *scalar; /* value (real) after pn_scalar: what a reference lowers to; NULL for vectors, functions
                       and what needs a normal (pn_scalar writes those out where they are used) */
   uint32_t depends;  /* bit i: coordinate i matters (also through unknowns) */
   uint64_t unknowns; /* bit i: unknown i occurs in it */
@@ -177,7 +185,7 @@ typedef struct pn_piece {
 typedef struct pn_relation {
   pn_kind op;         /* PN_EQUAL, PN_LESS_EQUAL, PN_GREATER_EQUAL */
   pn_expr *lhs, *rhs; /* resolved; vectors give one relation for each component */
-  size_t component;   /* pass it to pn_scalar for both sides */
+  size_t component;   /* pass it to pn_scalar for both sides; with PN_IMAGINARY the imaginary part */
   pn_expr *whole;     /* the node that holds both, for printing and places */
 } pn_relation;
 
@@ -284,6 +292,7 @@ typedef struct pn_problem {
   const pn_piece *domain;  /* the region as a volume; NULL: the box */
   const char **coordinate_names; /* for pn_expr_print */
   size_t n_arguments; /* coordinates[n_coordinates ..]: unknowns that unknowns depend on */
+  bool has_complex; /* `i` is the imaginary unit */
   pn_metric metric;
   size_t n_counted;
   pn_counted *counted;
@@ -359,7 +368,7 @@ tn_status pn_evaluate_row(const pn_problem *problem, const pn_expr *expr, const 
 tn_status pn_predicate_holds(const pn_problem *problem, const pn_expr *predicate,
                              const double *point, bool *out) TN_MUST_USE;
 
-/* Component `k` of an expression as a tree of scalars: grad, div, lap, curl, dot, norm, dn, normal,
+/* Component `k` of an expression (k | PN_IMAGINARY: its imaginary part) as a tree of real scalars: grad, div, lap, curl, dot, norm, dn, normal,
  * tuples and vector definitions are written out, so that only PN_NUMBER .. PN_POWER, comparisons,
  * PN_CONSTANT_REF .. PN_MEAN remain and definitions are scalars. `piece` gives the normal for dn
  * and normal_x (NULL: they are an error). A PN_DEFINITION that is left lowers to its `scalar` tree.

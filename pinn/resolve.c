@@ -94,7 +94,7 @@ static bool is_scalar_leaf(pn_kind kind) {
          kind == PN_COLUMN;
 }
 
-tn_status pn_set_components(const pn_problem *problem, pn_expr *e) {
+static tn_status set_components(const pn_problem *problem, pn_expr *e) {
   size_t axes[PN_MAX_COORDINATES];
   bool compares = e->kind >= PN_EQUAL && e->kind <= PN_GREATER;
   e->components = 1;
@@ -144,6 +144,11 @@ tn_status pn_set_components(const pn_problem *problem, pn_expr *e) {
   return TN_OK;
 }
 
+tn_status pn_set_components(const pn_problem *problem, pn_expr *e) {
+  TN_TRY(set_components(problem, e));
+  return pn_set_complex(problem, e);
+}
+
 /* ---- Names ---------------------------------------------------------------------------------- */
 
 static tn_status resolve(pn_naming *s, pn_expr *e);
@@ -191,6 +196,8 @@ static tn_status resolve_reference(pn_naming *s, pn_expr *e, pn_sort sort, size_
       return TN_OK;
     if (!s->unknowns)
       return pn_not_here(s, e, "an unknown");
+    if (s->problem->unknowns[index].pair)
+      return pn_make_pair(s->problem, e, PN_UNKNOWN, index);
     e->kind = PN_UNKNOWN;
     return TN_OK;
   case PN_IS_TABLE:
@@ -224,6 +231,7 @@ static tn_status resolve_reference(pn_naming *s, pn_expr *e, pn_sort sort, size_
     return pn_not_here(s, e, "a definition with a parameter in it");
   e->kind = PN_DEFINITION;
   e->components = d->value->components;
+  e->is_complex = d->value->is_complex;
   return TN_OK;
 }
 
@@ -259,6 +267,8 @@ static bool resolve_variable(const pn_naming *s, pn_expr *e) {
 
 static tn_status note_zero(pn_naming *s, const pn_expr *e, const pn_expr *field, const size_t *axes,
                            size_t n) {
+  if (field->kind == PN_COMPLEX && field->args[0]->kind == PN_UNKNOWN)
+    field = field->args[0];
   if (field->kind != PN_UNKNOWN)
     return TN_OK;
   const pn_unknown *u = &s->problem->unknowns[field->index];
@@ -317,7 +327,7 @@ tn_status pn_make_field(pn_naming *s, const pn_expr *e, pn_sort sort, size_t ind
   TN_TRY(pn_expr_make(s->problem->arena, PN_NET, e, 0, NULL, out));
   if (sort == PN_IS_NOTHING) { /* net_x; PN_NET it is */
     (*out)->name = "net";
-    return TN_OK;
+    return s->complex_net ? pn_make_pair(s->problem, *out, PN_NET, 0) : TN_OK;
   }
   const pn_problem *p = s->problem;
   (*out)->name = sort == PN_IS_UNKNOWN      ? p->unknowns[index].name
@@ -368,11 +378,17 @@ static tn_status resolve_name(pn_naming *s, pn_expr *e) {
     e->number = 3.14159265358979323846;
     return TN_OK;
   }
+  if (s->problem->has_complex && strcmp(e->name, "i") == 0) {
+    if (s->no_definitions)
+      return pn_not_here(s, e, "the imaginary unit, for definitions and equations");
+    e->kind = PN_IMAGINARY_UNIT;
+    return pn_set_complex(s->problem, e);
+  }
   if (strcmp(e->name, "net") == 0) {
     if (!s->net)
       return pn_not_here(s, e, "the network's own output, which only an ansatz sees");
     e->kind = PN_NET;
-    return TN_OK;
+    return s->complex_net ? pn_make_pair(s->problem, e, PN_NET, 0) : TN_OK;
   }
   if (normal_axis(s->problem, e->name, &index)) {
     if (!s->normal)
@@ -386,6 +402,8 @@ static tn_status resolve_name(pn_naming *s, pn_expr *e) {
 
 static tn_status resolve_end(pn_naming *s, pn_expr *e) {
   size_t index = 0;
+  if (e->index >= PN_END_RE)
+    return pn_resolve_part(s, e);
   if (pn_lookup(s->problem, e->name, &index) != PN_IS_COORDINATE)
     return pn_expr_fail(TN_EINPUT, e, "`%s` is no coordinate and has no .min and .max", e->name);
   const pn_coordinate *c = &s->problem->coordinates[index];
@@ -515,7 +533,8 @@ tn_status pn_resolve_predicate(pn_naming *scope, pn_expr *e) {
   case PN_GREATER_EQUAL:
     for (size_t i = 0; i < e->n; ++i)
       TN_TRY(resolve(scope, e->args[i]));
-    return pn_set_components(scope->problem, e);
+    TN_TRY(pn_set_components(scope->problem, e));
+    return pn_must_be_real(e, "a comparison");
   case PN_NAME:
     return resolve_region(scope, e);
   case PN_SUBTRACT: { /* A - B = A and not B */

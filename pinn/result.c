@@ -27,6 +27,7 @@
 #include "pinn/data.h"
 #include "pinn/files.h"
 #include "pinn/grid.h"
+#include "pinn/names.h"
 #include "pinn/values.h"
 
 enum { FORMAT = 1, PATH = 400 };
@@ -263,8 +264,8 @@ static tn_status put_expression(const pn_run *run, pn_store *store, size_t index
   double *out = NULL;
   pn_values *values = NULL;
   size_t n_theta = 0;
-  for (size_t k = 0; status == TN_OK && grid.n > 0 && k < expr->components; ++k) {
-    pn_item item = {.kind = PN_ITEM_EXPR, .expr = expr, .component = k};
+  for (size_t k = 0; status == TN_OK && grid.n > 0 && k < pn_parts_of(expr); ++k) {
+    pn_item item = {.kind = PN_ITEM_EXPR, .expr = expr, .component = pn_part_of(expr, k)};
     status = pn_values_new(run->model, run->pool, grid.bits, 1, &item, &values);
     if (status == TN_OK)
       status = TN_NEW(grid.n, &out);

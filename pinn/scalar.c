@@ -8,7 +8,7 @@
  *   curl(a) = a_2,{x_1} - a_1,{x_2} in two dimensions, the usual three entries in three
  *
  * with x_1, x_2, ... the space coordinates in file order and n = 1 or -1 the outward normal, which is along x_n
- * (in other metrics: scalar_metric.c); on a curved face dn(e)_k = sum n_i e_k,{x_i} with n_i numbers of the
+ * (complex ones: scalar_complex.c; in other metrics: scalar_metric.c); on a curved face dn(e)_k = sum n_i e_k,{x_i} with n_i numbers of the
  * point, which do not vary. Definitions that are scalar stay references (the lowering shares them); vectors, and
  * what needs a normal, are copied in.
  */
@@ -39,6 +39,10 @@ tn_status pn_writing_make(writing *w, pn_kind kind, const pn_expr *like, size_t 
 /* d e / d x_axis, joined with a derivative that e already is. */
 static tn_status derivative(writing *w, const pn_expr *like, pn_expr *e, size_t axis, size_t times,
                             pn_expr **out) {
+  if (e->kind == PN_NUMBER && like->is_complex) { /* a part that is not there */
+    TN_TRY(make(w, PN_NUMBER, like, 0, NULL, out));
+    return TN_OK;
+  }
   const pn_expr *old = e->kind == PN_DERIVATIVE ? e : NULL;
   size_t before = old ? old->n_axes : 0;
   pn_expr *inside = old ? old->args[0] : e;
@@ -183,7 +187,7 @@ static tn_status normal_derivative(writing *w, const pn_expr *e, size_t k, pn_ex
 
 static tn_status definition(writing *w, const pn_expr *e, size_t k, pn_expr **out) {
   const pn_definition *d = &w->problem->definitions[e->index];
-  if (d->value->components > 1 || d->has_normal)
+  if (d->value->components > 1 || d->has_normal || d->value->is_complex)
     return write_out(w, d->value, k, out);
   TN_TRY(make(w, PN_DEFINITION, e, 0, NULL, out));
   (*out)->index = e->index;
@@ -191,13 +195,25 @@ static tn_status definition(writing *w, const pn_expr *e, size_t k, pn_expr **ou
   return TN_OK;
 }
 
+/* Predicates, places and limits are real beside a complex value. */
+static bool is_aside(const pn_expr *e, size_t i) {
+  if (e->kind == PN_WHERE)
+    return i == 0;
+  return i > 0 && (e->kind == PN_AT || e->kind == PN_MEAN || e->kind == PN_INTEGRAL_OF);
+}
+
 /* Nodes that stay: a copy over the written-out arguments. Scalar arguments have component 0, also
  * where the node itself has several (s * a, a(x = s), where(p, a, b)). */
 static tn_status copy(writing *w, const pn_expr *e, size_t k, pn_expr **out) {
   pn_expr **args = NULL;
   TN_TRY(PN_TAKE(w->problem->arena, e->n, &args));
-  for (size_t i = 0; i < e->n; ++i)
+  for (size_t i = 0; i < e->n; ++i) {
+    int part = w->part;
+    if (is_aside(e, i))
+      w->part = 0;
     TN_TRY(write_out(w, e->args[i], e->args[i]->components > 1 ? k : 0, &args[i]));
+    w->part = part;
+  }
   TN_TRY(make(w, e->kind, e, e->n, args, out));
   (*out)->number = e->number;
   (*out)->index = e->index;
@@ -207,9 +223,17 @@ static tn_status copy(writing *w, const pn_expr *e, size_t k, pn_expr **out) {
   return TN_OK;
 }
 
+tn_status pn_writing_out(writing *w, const pn_expr *e, size_t k, pn_expr **out) {
+  return write_out(w, e, k, out);
+}
+
 static tn_status write_out(writing *w, const pn_expr *e, size_t k, pn_expr **out) {
   int sign = 0;
   size_t axis = 0;
+  bool done = false;
+  TN_TRY(pn_writing_complex(w, e, k, &done, out));
+  if (done)
+    return TN_OK;
   switch (e->kind) {
   case PN_TUPLE:
     return write_out(w, e->args[k], 0, out);
@@ -252,6 +276,8 @@ tn_status pn_scalar(pn_problem *problem, const pn_expr *expr, size_t k, const pn
                     pn_expr **out) {
   writing w = {.problem = problem, .piece = piece, .budget = MOST_NODES};
   w.n_space = pn_space_axes(problem, w.space);
+  w.part = (k & PN_IMAGINARY) != 0;
+  k &= ~PN_IMAGINARY;
   if (k >= expr->components)
     return pn_expr_fail(TN_ERANGE, expr, "component %zu of %zu", k, expr->components);
   return write_out(&w, expr, k, out);

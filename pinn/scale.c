@@ -540,6 +540,13 @@ static tn_status find_sizes(pn_scopes *scopes, double *sizes, const char **sourc
       source[u] = best.source;
     }
   }
+  for (size_t u = 0; u + 1 < problem->n_unknowns; ++u) { /* a complex unknown has one size */
+    if (problem->unknowns[u].part != PN_REAL_PART || !(isnan(sizes[u]) != isnan(sizes[u + 1]) || sizes[u] != sizes[u + 1]))
+      continue;
+    size_t from = isnan(sizes[u]) || sizes[u + 1] > sizes[u] ? u + 1 : u, to = from == u ? u + 1 : u;
+    sizes[to] = sizes[from];
+    source[to] = source[from];
+  }
   return fill_by_balance(scopes, sizes, source);
 }
 

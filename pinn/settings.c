@@ -305,6 +305,14 @@ static tn_status read_solutions(pn_problem *p, const pn_toml *table) {
     TN_TRY(pn_resolve(&scope, u->exact));
     if (u->exact->components != 1)
       return pn_expr_fail(TN_EINPUT, u->exact, "the exact solution of `%s` is a vector", u->name);
+    if (!u->pair) {
+      TN_TRY(pn_must_be_real(u->exact, "the exact solution of a real unknown"));
+      continue;
+    }
+    pn_expr *whole = u->exact;
+    u[1].exact_place = u->exact_place;
+    TN_TRY(pn_scalar(p, whole, 0, NULL, &u[0].exact));
+    TN_TRY(pn_scalar(p, whole, PN_IMAGINARY, NULL, &u[1].exact));
   }
   return check_solutions(p);
 }
@@ -354,6 +362,8 @@ static tn_status read_errors(pn_problem *p, const pn_toml *error) {
     double *bound = parameter ? &p->parameters[index].accept : &p->unknowns[index].accept;
     TN_TRY(pn_read_number(p, node, NULL, 0, bound));
     TN_TRY(positive(node, *bound));
+    if (!parameter && p->unknowns[index].pair)
+      p->unknowns[index + 1].accept = *bound;
   }
   return TN_OK;
 }

@@ -17,6 +17,17 @@ enum { MOST_RELATIONS = 256, LONGEST_NAME = 63 };
 
 static const size_t MOST_POINTS = (size_t)1 << 31; /* of a term: far beyond what can be trained */
 
+/* A part of a complex relation that says 0 = 0. */
+static tn_status is_empty(pn_problem *p, const pn_term *term, const pn_relation *r, bool *empty) {
+  const pn_piece *piece = term->n_pieces ? &term->pieces[0] : NULL;
+  pn_expr *side[2] = {NULL, NULL};
+  TN_TRY(pn_scalar(p, r->lhs, r->component, piece, &side[0]));
+  TN_TRY(pn_scalar(p, r->rhs, r->component, piece, &side[1]));
+  *empty = side[0]->kind == PN_NUMBER && side[1]->kind == PN_NUMBER &&
+           side[0]->number == side[1]->number;
+  return TN_OK;
+}
+
 static tn_status add_relation(pn_problem *p, pn_naming *scope, const pn_toml *node, pn_term *term) {
   const pn_phrase *phrase = NULL;
   pn_expr *whole = NULL;
@@ -26,12 +37,19 @@ static tn_status add_relation(pn_problem *p, pn_naming *scope, const pn_toml *no
   if (pn_expr_unknowns(p, whole) == 0 && pn_expr_parameters(p, whole) == 0)
     return pn_expr_fail(TN_EINPUT, whole, "no unknown occurs in `%s`: nothing can be fitted to it",
                         term->name);
-  if (term->n_relations + whole->components > MOST_RELATIONS)
+  if (term->n_relations + pn_parts_of(whole) > MOST_RELATIONS)
     return pn_expr_fail(TN_EINPUT, whole, "`%s` has more than %d relations", term->name,
                         MOST_RELATIONS);
-  for (size_t k = 0; k < whole->components; ++k)
-    term->relations[term->n_relations++] =
-        (pn_relation){whole->kind, whole->args[0], whole->args[1], k, whole};
+  for (size_t k = 0; k < pn_parts_of(whole); ++k) {
+    pn_relation r = {whole->kind, whole->args[0], whole->args[1], pn_part_of(whole, k), whole};
+    bool empty = false;
+    if (whole->is_complex)
+      TN_TRY(is_empty(p, term, &r, &empty));
+    if (!empty)
+      term->relations[term->n_relations++] = r;
+  }
+  if (term->n_relations == 0)
+    return pn_expr_fail(TN_EINPUT, whole, "both parts of this say 0 = 0");
   term->coordinates |= pn_moving_needs(p, pn_expr_depends(p, whole));
   return TN_OK;
 }
@@ -153,6 +171,7 @@ static tn_status read_weight(pn_problem *p, const pn_toml *entry, pn_term *term)
   TN_TRY(pn_resolve(&scope, tree));
   if (tree->components != 1)
     return pn_expr_fail(TN_EINPUT, tree, "a weight is a scalar");
+  TN_TRY(pn_must_be_real(tree, "a weight"));
   if (pn_expr_depends(p, tree) || (term->data && !pn_is_constant(tree))) {
     term->weight = tree;
     term->coordinates |= term->data ? pn_moving_needs(p, pn_expr_depends(p, tree)) : 0;

@@ -26,6 +26,7 @@ tn_status pn_expr_make(pn_arena *arena, pn_kind kind, const pn_expr *like, size_
   TN_TRY(PN_TAKE(arena, n, &e->args));
   for (size_t i = 0; i < n; ++i) {
     e->args[i] = args[i];
+    e->is_complex |= args[i]->is_complex && kind != PN_FUNCTION && kind != PN_NORM;
     if (args[i]->height >= e->height)
       e->height = args[i]->height + 1;
   }

@@ -339,7 +339,7 @@ static const struct {
              {"04_kovasznay", NULL, NULL},
              {"05_cavity", NULL, NULL},
              {"06_materials", NULL, NULL},
-             {"07_schroedinger", ":3:36: ", "`complex`"},
+             {"07_schroedinger", NULL, NULL},
              {"08a_lotka_volterra", NULL, NULL},
              {"08b_inverse", NULL, NULL},
              {"09_field", NULL, NULL},
