@@ -120,6 +120,10 @@ tn_status pn_read_arguments(pn_problem *p, const pn_toml *unknowns, size_t u) {
     size_t width = strlen(words[i].text), v = index;
     if (sort == PN_IS_UNKNOWN && index == u)
       return pn_fail_at(TN_EINPUT, words[i].place, width, "`%s` depends on itself", unknown->name);
+    if (sort == PN_IS_UNKNOWN && p->unknowns[v].pair)
+      return pn_fail_at(TN_EINPUT, words[i].place, width,
+                        "`%s` depends on `%s`, which is complex; an argument is real",
+                        unknown->pair ? unknown->pair : unknown->name, words[i].text);
     if (sort == PN_IS_UNKNOWN) {
       TN_TRY(coordinates_of(p, unknowns, &words[i], v, unknown->name, &n, of));
       for (size_t k = 0; k < n; ++k)

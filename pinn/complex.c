@@ -62,6 +62,14 @@ tn_status pn_make_pair(pn_problem *p, pn_expr *e, pn_kind kind, size_t index) {
   return TN_OK;
 }
 
+/* i */
+tn_status pn_resolve_unit(const pn_naming *s, pn_expr *e) {
+  if (s->no_definitions)
+    return pn_expr_fail(TN_EINPUT, e, "`i` is the imaginary unit; %s cannot use it", s->what);
+  e->kind = PN_IMAGINARY_UNIT;
+  return pn_set_complex(s->problem, e);
+}
+
 /* h.re or h.im. */
 tn_status pn_resolve_part(pn_naming *s, pn_expr *e) {
   size_t index = 0;

@@ -40,7 +40,11 @@ tn_status pn_moving_read(pn_problem *p, size_t c, const pn_toml *range) {
   for (size_t i = 0; i < 2; ++i) {
     const pn_toml *node = range->items[i];
     size_t index = 0;
-    if (node->kind == PN_TOML_STRING && pn_lookup(p, node->string, &index) == PN_IS_UNKNOWN)
+    if (node->kind == PN_TOML_STRING && pn_lookup(p, node->string, &index) == PN_IS_UNKNOWN &&
+        p->unknowns[index].pair)
+      return pn_fail_at(TN_EINPUT, node->place, 1, "an end of %s is the complex unknown `%s`; an end is real",
+                        x->name, node->string);
+    else if (node->kind == PN_TOML_STRING && pn_lookup(p, node->string, &index) == PN_IS_UNKNOWN)
       *unknown[i] = index;
     else
       TN_TRY(pn_read_number(p, node, NULL, 0, &x->end[i]));

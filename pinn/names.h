@@ -118,6 +118,7 @@ tn_status pn_declare_complex(pn_problem *p, const pn_unknown *whole, size_t *n) 
 void pn_copy_pair(pn_problem *p, size_t u);
 /* Makes e the complex unknown at `index` (kind PN_UNKNOWN) or its net (PN_NET). */
 tn_status pn_make_pair(pn_problem *p, pn_expr *e, pn_kind kind, size_t index) TN_MUST_USE;
+tn_status pn_resolve_unit(const pn_naming *scope, pn_expr *e) TN_MUST_USE;
 tn_status pn_resolve_part(pn_naming *scope, pn_expr *e) TN_MUST_USE;
 /* Sets e->is_complex by the arguments, which are resolved. */
 tn_status pn_set_complex(const pn_problem *p, pn_expr *e) TN_MUST_USE;

@@ -378,12 +378,8 @@ static tn_status resolve_name(pn_naming *s, pn_expr *e) {
     e->number = 3.14159265358979323846;
     return TN_OK;
   }
-  if (s->problem->has_complex && strcmp(e->name, "i") == 0) {
-    if (s->no_definitions)
-      return pn_not_here(s, e, "the imaginary unit, for definitions and equations");
-    e->kind = PN_IMAGINARY_UNIT;
-    return pn_set_complex(s->problem, e);
-  }
+  if (s->problem->has_complex && strcmp(e->name, "i") == 0)
+    return pn_resolve_unit(s, e);
   if (strcmp(e->name, "net") == 0) {
     if (!s->net)
       return pn_not_here(s, e, "the network's own output, which only an ansatz sees");

@@ -156,7 +156,6 @@ static void wrong_calls_are_errors(void **state) {
   assert_refused("diff(u, x, 0)", TN_EINPUT, "whole number");
   assert_refused("diff(u, x, 13)", TN_EINPUT, "12");
   assert_refused("sum(u, x)", TN_EINPUT, "is one coordinate");
-  assert_refused("re(u)", TN_EUNSUPPORTED, "does not have it");
   assert_refused("dn(u)", TN_EINPUT, "`on`");
   assert_refused("normal_x", TN_EINPUT, "`on`");
   assert_refused("net", TN_EINPUT, "ansatz");
