@@ -16,21 +16,6 @@
 
 enum { WORD = 128 };
 
-size_t pn_space_axes(const pn_problem *problem, size_t axes[PN_MAX_COORDINATES]) {
-  size_t n = 0;
-  for (size_t i = 0; i < problem->n_coordinates; ++i)
-    if (problem->coordinates[i].role == PN_SPACE)
-      axes[n++] = i;
-  return n;
-}
-
-bool pn_unknown_has(const pn_unknown *unknown, size_t coordinate) {
-  for (size_t i = 0; i < unknown->n_of; ++i)
-    if (unknown->of[i] == coordinate)
-      return true;
-  return false;
-}
-
 /* ---- Components ----------------------------------------------------------------------------- */
 
 static tn_status vector_error(const pn_expr *e, const char *what) {

@@ -172,3 +172,20 @@ uint64_t pn_expr_unknowns(const pn_problem *problem, const pn_expr *expr) {
     bits |= pn_expr_unknowns(problem, expr->args[i]);
   return bits;
 }
+
+/* ---- Coordinates ----------------------------------------------------------------------------- */
+
+size_t pn_space_axes(const pn_problem *problem, size_t axes[PN_MAX_COORDINATES]) {
+  size_t n = 0;
+  for (size_t i = 0; i < problem->n_coordinates; ++i)
+    if (problem->coordinates[i].role == PN_SPACE)
+      axes[n++] = i;
+  return n;
+}
+
+bool pn_unknown_has(const pn_unknown *unknown, size_t coordinate) {
+  for (size_t i = 0; i < unknown->n_of; ++i)
+    if (unknown->of[i] == coordinate)
+      return true;
+  return false;
+}
