@@ -376,8 +376,54 @@ static void default_plan_follows_the_size(void **state) {
   pn_problem_free(&problem);
 }
 
+/* An eigenvalue without a norm: 0 meets all residuals, and the run says so. */
+static void zero_is_no_answer(void **state) {
+  (void)state;
+  run r;
+  open_run(&r,
+           "domain = { x = [0, 1] }\nunknowns = { s = \"x\" }\nparameters = { E = 3 }\n"
+           "equations = { e = \"-0.5*s_xx - E*s = 0\" }\nnetwork = { width = 6, depth = 1 }\n"
+           "conditions = { ends = { on = \"boundary\", equation = \"s = 0\" } }\n",
+           0, 1);
+  OK(pn_training_run(r.training));
+  const pn_train_result *result = pn_training_result(r.training);
+  assert_int_equal(result->outcome, PN_NOT_CONVERGED);
+  assert_non_null(strstr(result->detector, "s is 0 everywhere"));
+  close_run(&r);
+}
+
+/* Lengths in units 2^-10 as large and values in units 8 times as large: the scaled problem is the same number for
+ * number, so the relative errors have the same bits. */
+static void units_by_powers_of_two_change_no_bit(void **state) {
+  (void)state;
+  static const char *const form = "domain = { x = [0, %s] }\nunknowns = { y = \"x\" }\n"
+                                  "equations = { e = \"y_x = %s*x*cos(x/%s)\" }\n"
+                                  "conditions = { a = { on = \"x = 0\", equation = \"y = %s\" } }\n"
+                                  "exact = { y = \"%s*(1 + 2*(x/%s*sin(x/%s) + cos(x/%s) - 1))\" }\n"
+                                  "network = { width = 6, depth = 1 }\n"
+                                  "stage = [{ optimizer = \"lm\", steps = 8 }]\n";
+  const char *const unit[] = {"1", "1024"}, *const rate[] = {"2", "0.25/1048576"}, *const size[] = {"1", "1/8"};
+  double error[2], loss[2];
+  for (int k = 0; k < 2; ++k) {
+    char text[1024];
+    run r;
+    snprintf(text, sizeof text, form, unit[k], rate[k], unit[k], size[k], size[k], unit[k],
+             unit[k], unit[k]);
+    open_run(&r, text, 3, 1);
+    OK(pn_training_run(r.training));
+    error[k] = pn_training_result(r.training)->fields[0].rel_l2;
+    loss[k] = pn_training_result(r.training)->loss;
+    close_run(&r);
+  }
+  assert_true(error[0] > 0 && error[0] < 0.1);
+  assert_memory_equal(&error[0], &error[1], sizeof error[0]);
+  assert_memory_equal(&loss[0], &loss[1], sizeof loss[0]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(zero_is_no_answer),
+      cmocka_unit_test(units_by_powers_of_two_change_no_bit),
       cmocka_unit_test(small_problem_is_solved_and_stops_early),
       cmocka_unit_test(same_seed_same_bits_other_seed_others),
       cmocka_unit_test(resumed_run_has_the_same_bits),
