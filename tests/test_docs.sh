@@ -19,6 +19,19 @@ for page in "$SOURCE_DIR"/README.md "$SOURCE_DIR"/CONTRIBUTING.md "$SOURCE_DIR"/
     [ -e "$(dirname "$page")/${link%%#*}" ]; say $? "${page#"$SOURCE_DIR"/}: link to $link"
   done < <(grep -o '](\([^)]*\))' "$page" | sed 's/^](//; s/)$//')
 done
+# The page of cases names files and tests that exist; `f14_*` stands for at least one file.
+cases=$SOURCE_DIR/tests/data/cases
+while IFS= read -r word; do
+  case $word in
+    test_*) compgen -G "$SOURCE_DIR/tests/$word.*" >/dev/null ;;
+    *) compgen -G "$cases/$word.toml" >/dev/null ;;
+  esac
+  say $? "tests/data/cases/README.md: there is no $word"
+done < <(grep -oE '\b(test|[afbix][0-9]{2}[a-c]?|metric|parameter|poisson)_[a-z0-9_]+\*?|\b[fbi][0-9]{2}_\*' "$cases/README.md" | sort -u)
+for file in "$cases"/*.toml; do
+  name=$(basename "$file" .toml)
+  grep -qE "$name|${name%%_*}_\*" "$cases/README.md"; say $? "tests/data/cases/README.md does not name $name"
+done
 head -n 40 "$SOURCE_DIR/README.md" | grep -q './dev solve problems/burgers.toml'; say $? "README opens with the solve command"
 head -n 40 "$SOURCE_DIR/README.md" | grep -q './dev test'; say $? "README opens with the test command"
 echo "docs: $good of $total"
