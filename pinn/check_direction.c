@@ -202,7 +202,7 @@ static tn_status orders(pn_checking *c, const pn_relation *r, size_t u, size_t *
       *t = x;
       *order = of[x];
     }
-    if (p->coordinates[x].role == PN_SPACE && of[x] > 1)
+    if (p->coordinates[x].role == PN_SPACE && of[x] > 1 && !pn_moves(&p->coordinates[x]))
       *spaces |= UINT32_C(1) << x;
   }
   return TN_OK;
