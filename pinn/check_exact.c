@@ -14,6 +14,7 @@
  * a defect near 1.
  */
 #include "pinn/check.h"
+#include "pinn/data.h"
 #include "pinn/region.h"
 
 #include <math.h>
@@ -211,6 +212,8 @@ static tn_status look(pn_checking *c, pn_failure *f, double limit, double *relat
   f->piece = site->piece;
   f->n = site->n;
   f->scale = 0;
+  if (f->term->data && isfinite(f->term->data->sigma)) /* noise of five sigma is at the limit */
+    f->scale = 500 * f->term->data->sigma / limit;
   TN_TRY(pn_check_scope(c, f->site, &scope));
   TN_TRY(pn_check_prepare(c, f->relation, site->piece, &r));
   TN_TRY(evaluate(c, f, scope, &r, culprit, where));
