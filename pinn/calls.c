@@ -26,6 +26,19 @@ tn_status pn_copy_tree(pn_arena *arena, const pn_expr *e, size_t *budget, pn_exp
   return TN_OK;
 }
 
+/* f(a, b) of a function in a shared library. */
+static tn_status call_external(pn_naming *s, pn_expr *e, size_t index) {
+  const pn_definition *d = &s->problem->definitions[index];
+  if (e->n != d->n_of)
+    return pn_expr_fail(TN_EINPUT, e, "`%s` has %zu argument%s, not %zu", d->name, d->n_of,
+                        d->n_of == 1 ? "" : "s", e->n);
+  for (size_t i = 0; i < e->n; ++i)
+    TN_TRY(pn_resolve(s, e->args[i]));
+  e->kind = PN_EXTERNAL;
+  e->index = index;
+  return pn_set_components(s->problem, e);
+}
+
 /* f(a, b) of a function in [definitions]: its body with the arguments put in. */
 static tn_status expand_function(pn_naming *s, pn_expr *e, const pn_definition *d) {
   if (e->n != d->n_of)
@@ -165,6 +178,8 @@ static tn_status resolve_field_call(pn_naming *s, pn_expr *e, bool *done) {
   if (sort == PN_IS_DEFINITION && p->definitions[index].n_of > 0) {
     if (s->no_definitions)
       return pn_not_here(s, e, "a definition");
+    if (p->definitions[index].library)
+      return call_external(s, e, index);
     return expand_function(s, e, &p->definitions[index]);
   }
   pn_expr *inside = NULL;

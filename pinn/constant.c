@@ -9,6 +9,7 @@
  * may share each other many times over; a budget of evaluated nodes keeps that from taking forever.
  */
 #include "pinn/data.h"
+#include "pinn/external.h"
 #include "pinn/integral.h"
 #include "pinn/names.h"
 #include "pinn/region.h"
@@ -218,6 +219,12 @@ static tn_status evaluate_node(evaluation *v, const pn_expr *e, double *out) {
     return binary(v, e, out);
   case PN_FUNCTION:
     return call(v, e, out);
+  case PN_EXTERNAL: {
+    double args[2] = {0};
+    for (size_t i = 0; i < e->n && i < 2; ++i)
+      TN_TRY(evaluate(v, e->args[i], &args[i]));
+    return pn_external_value(&v->problem->definitions[e->index], args, out);
+  }
   case PN_INSIDE:
     TN_TRY(holds(v, e, &yes));
     *out = yes;

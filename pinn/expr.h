@@ -120,6 +120,7 @@ typedef enum pn_kind {
   PN_INTERFACE, /* predicates: the surface of shape `index` inside the domain */
   PN_INSIDE,    /* 1 inside shape `index`, else 0; predicates: there. PN_NONE: the domain */
   PN_COLUMN,            /* index in the columns of the condition's data */
+  PN_EXTERNAL,  /* a function of a shared library: index in problem->definitions; args */
   PN_KINDS
 } pn_kind;
 

@@ -10,6 +10,7 @@
  * nothing else in the frame depends on it, it is its own placeholder. Equal nodes are one node in the
  * graph, so a definition used twice costs one evaluation; a cache a frame keeps the walk linear as well.
  */
+#include "pinn/external.h"
 #include "pinn/lower.h"
 #include "pinn/moving.h"
 
@@ -191,6 +192,15 @@ static tn_status lower_function(pn_frame *f, const pn_expr *e, tn_value *out) {
   for (size_t i = 1; i < e->n; ++i)
     *out = tn_binary(op->id, *out, args[i]);
   return TN_OK;
+}
+
+/* A function of a shared library; arguments of one dtype and point axis, as for every operation. */
+static tn_status lower_external(pn_frame *f, const pn_expr *e, tn_value *out) {
+  tn_value args[2] = {{0}};
+  for (size_t i = 0; i < e->n && i < 2; ++i)
+    TN_TRY(pn_frame_lower(f, e->args[i], &args[i]));
+  pn_place_nodes(graph_of(f), e);
+  return pn_external_apply(&problem_of(f)->definitions[e->index], e->n, args, out);
 }
 
 /* ---- Predicates --------------------------------------------------------------------------------- */
@@ -524,6 +534,8 @@ static tn_status lower_node(pn_frame *f, const pn_expr *e, tn_value *out) {
     return lower_at(f, e, out);
   case PN_FUNCTION:
     return lower_function(f, e, out);
+  case PN_EXTERNAL:
+    return lower_external(f, e, out);
   case PN_WHERE:
     return lower_where(f, e, out);
   case PN_MEAN:

@@ -92,6 +92,7 @@ static const char *operator_text(pn_kind kind) {
 static const char *prefix(const pn_expr *e) {
   switch (e->kind) {
   case PN_CALL:
+  case PN_EXTERNAL:
     return e->name;
   case PN_FUNCTION:
     return pn_function_name((pn_function)e->index);

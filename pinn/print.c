@@ -207,6 +207,7 @@ static const char *list_name(const pn_expr *e) {
   case PN_TUPLE:
     return "";
   case PN_CALL:
+  case PN_EXTERNAL:
     return e->name;
   case PN_FUNCTION:
     return pn_function_name((pn_function)e->index);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pinn/external.h"
 #include "pinn/files.h"
 #include "pinn/keys.h"
 #include "pinn/read.h"
@@ -147,15 +148,22 @@ static tn_status declare_definitions(pn_problem *p, const pn_toml *table) {
     const pn_toml *entry = table->items[i], *value = pn_toml_find(entry, "value");
     pn_definition *d = &p->definitions[i];
     pn_word *words = NULL;
-    *d = (pn_definition){.name = entry->key, .place = entry->key_place};
-    if (!value)
+    *d = (pn_definition){.name = entry->key,
+                         .place = entry->key_place,
+                         .library = pn_read_text(pn_toml_find(entry, "library"), NULL)};
+    if (!value == !d->library)
       return pn_fail_at(TN_EINPUT, entry->key_place, strlen(entry->key),
-                        "definition `%s` has no value", entry->key);
-    TN_TRY(pn_read_tree(p, value, &d->value));
+                        value ? "definition `%s` has both a value and a library: one of them"
+                              : "definition `%s` has no value",
+                        entry->key);
+    if (value)
+      TN_TRY(pn_read_tree(p, value, &d->value));
     TN_TRY(pn_read_words(p, pn_toml_find(entry, "of"), &d->n_of, &words));
     TN_TRY(PN_TAKE(p->arena, d->n_of, &d->of));
     for (size_t k = 0; k < d->n_of; ++k)
       d->of[k] = words[k].text;
+    if (d->library)
+      TN_TRY(pn_external_open(p, d));
   }
   p->n_definitions = count;
   return TN_OK;

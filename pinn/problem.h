@@ -139,6 +139,8 @@ typedef struct pn_definition {
   pn_expr *value;  /* resolved; a vector if value->components > 1. For a function: unresolved */
   size_t n_of;     /* 0: a macro. Else a function: calls were expanded, no node refers to it */
   const char **of; /* names of the arguments */
+  const char *library; /* of a function in a shared library, which has no value; else NULL */
+  void *external;      /* that function (external.c) */
   pn_expr *scalar; /* value (real) after pn_scalar: what a reference lowers to; NULL for vectors, functions
                       and what needs a normal (pn_scalar writes those out where they are used) */
   uint32_t depends;  /* bit i: coordinate i matters (also through unknowns) */
