@@ -32,8 +32,10 @@ static tn_status call_external(pn_naming *s, pn_expr *e, size_t index) {
   if (e->n != d->n_of)
     return pn_expr_fail(TN_EINPUT, e, "`%s` has %zu argument%s, not %zu", d->name, d->n_of,
                         d->n_of == 1 ? "" : "s", e->n);
-  for (size_t i = 0; i < e->n; ++i)
+  for (size_t i = 0; i < e->n; ++i) {
     TN_TRY(pn_resolve(s, e->args[i]));
+    TN_TRY(pn_must_be_real(e->args[i], "an argument of a library's function"));
+  }
   e->kind = PN_EXTERNAL;
   e->index = index;
   return pn_set_components(s->problem, e);
