@@ -296,6 +296,12 @@ static tn_status mean_in(pn_frame *f, const pn_expr *e, tn_value *out) {
     TN_TRY(lower_mask(f, e->args[1], &mask));
   pn_place_nodes(graph_of(f), e);
   tn_shape shape = tn_shape_of(value);
+  if (f->scope->weight.graph && e->n > 1)
+    return pn_expr_fail(TN_EUNSUPPORTED, e, "a mean over a part of the domain: a reference solution cannot have it");
+  if (f->scope->weight.graph && shape.rank > 0) {
+    *out = tn_sum_all(tn_mul(value, f->scope->weight));
+    return TN_OK;
+  }
   if (e->n == 1 || shape.rank == 0) {
     *out = tn_mean(value);
     return TN_OK;

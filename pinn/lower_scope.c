@@ -99,6 +99,9 @@ tn_status pn_scope_mean(pn_scope *scope, pn_scope **out) {
     TN_TRY(pn_scope_new(scope->model, "mean", NULL, (UINT32_C(1) << p->n_coordinates) - 1, mean));
     mean->is_mean = true;
     mean->exact = scope->exact;
+    mean->bare = scope->bare;
+    if (scope->bare)
+      mean->weight = tn_input(scope->model->graph, "weight", scope->model->dtype, tn_shape_points(mean->axis));
     scope->mean = mean;
   }
   *out = scope->mean;

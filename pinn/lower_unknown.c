@@ -99,6 +99,11 @@ tn_status pn_frame_unknown(pn_frame *f, size_t unknown, tn_value *out) {
     return TN_FAIL(TN_ERANGE, "unknown %zu of %zu", unknown, f->scope->model->problem->n_unknowns);
   if (f->scope->exact)
     return lower_exact(f, unknown, out);
+  if (f->scope->bare) {
+    pn_frame inner = pn_frame_copy(f);
+    inner.net = unknown;
+    return pn_frame_net(&inner, out);
+  }
   TN_TRY(lower_parity(f, unknown, out));
   TN_TRY(pn_hard_apply(f, unknown, out));
   return tn_ok(*out) ? TN_OK : pn_lost_value(f->scope->model->graph);

@@ -151,6 +151,8 @@ typedef struct pn_scope {
                                          graph NULL: the same */
   bool is_mean; /* this is the scope of a mean */
   bool exact; /* unknowns stand for their exact expressions (check); no network is called */
+  bool bare;  /* unknowns are calls of their fields and nothing else: no ansatz, parity, condition (reference) */
+  tn_value weight; /* of a bare scope of a mean: [N], sum 1; means are weighted by it */
   const pn_piece *piece; /* the normal for dn; may be NULL */
   tn_value normal[PN_MAX_COORDINATES]; /* inputs on a curved piece; else graph NULL */
   size_t n_insides;      /* shapes that inside(A) asks about, each an input of 0 and 1 */

@@ -1,0 +1,178 @@
+/* reference.h: the inside of `pinn reference`: classical solutions of problem files. Inside pinn/ only.
+ *
+ * An unknown is a sum of products of basis functions, one factor a coordinate (Chebyshev polynomials, or sines and
+ * cosines along a periodic one):
+ *
+ *   u(x, y) = sum_ij c_ij T_i(x) T_j(y)
+ *
+ * A relation is a row: at each of its points a number R and its derivatives dR/dJ by the derivatives J of unknowns
+ * that it reads, all from the problem's own graph. With J linear in the coefficients, rows give Newton's matrix.
+ *
+ *   reference_rows.c    relations as programs: R, dR/dJ
+ *   reference_basis.c   basis functions, points, sums
+ *   reference_box.c     the whole box at once: Newton and least squares
+ *   reference_march.c   step by step in time: Radau's methods
+ *   reference.c         refinement, the error estimate, the files
+ */
+#ifndef PINN_REFERENCE_H
+#define PINN_REFERENCE_H
+
+#include "pinn/grid.h"
+#include "pinn/objective.h"
+#include "pinn/pinn.h"
+
+enum { PN_REF_AXES = 3, PN_REF_CALLS = 512 };
+
+/* ---- Rows (reference_rows.c) ----------------------------------------------------------------------- */
+
+/* A derivative of an unknown that a relation reads, at some place. */
+typedef struct pn_ref_call {
+  size_t unknown;
+  uint8_t order[PN_MAX_COORDINATES];    /* by coordinate */
+  bool mean;                            /* at the points of the mean, not of the relation */
+  bool own[PN_MAX_COORDINATES];         /* this argument is the point's own coordinate */
+  tn_value argument[PN_MAX_COORDINATES]; /* by coordinate; graph NULL: no argument */
+  size_t output[PN_MAX_COORDINATES];    /* of the program of places; PN_NONE: a number or own */
+  double number[PN_MAX_COORDINATES];
+  tn_value leaf; /* stands for it in the residual */
+} pn_ref_call;
+
+/* Points: a column for each coordinate of the problem (NULL: no value there). */
+typedef struct pn_ref_points {
+  size_t n;
+  double *column[PN_MAX_COORDINATES]; /* owned */
+} pn_ref_points;
+
+/* One relation on one piece. */
+typedef struct pn_ref_row {
+  const pn_term *term;
+  const pn_relation *relation;
+  const pn_piece *piece; /* NULL: the box, or no points */
+  uint32_t free_;        /* coordinates that vary */
+  pn_scope scope;
+  pn_site site; /* for feeds: its name and user */
+  size_t n_calls;
+  pn_ref_call *calls;
+  bool batched; /* R is a number a point */
+  tn_program *values, *places;
+  tn_exec *exec;
+  size_t n_places;
+  tn_value *place;
+  int most[PN_MAX_COORDINATES]; /* highest order along each coordinate; -1: no unknown there */
+} pn_ref_row;
+
+typedef struct pn_ref_rows {
+  pn_problem *problem;
+  pn_model *model;
+  pn_sites *sites;
+  pn_scopes *scopes;
+  size_t n;
+  pn_ref_row *row;
+  int (*order)[PN_MAX_COORDINATES]; /* of each unknown, -1: does not depend on it */
+} pn_ref_rows;
+
+/* Lowers every equation and condition. Refuses, with the reason, what is no relation of unknowns at points. */
+tn_status pn_ref_rows_new(pn_problem *problem, pn_ref_rows *out) TN_MUST_USE;
+void pn_ref_rows_free(pn_ref_rows *rows);
+/* Places of call k at the points: one column for each coordinate that the unknown has. */
+tn_status pn_ref_places(pn_ref_rows *rows, pn_ref_row *row, const pn_ref_points *points,
+                        const pn_ref_points *mean, const double *mean_weight, size_t k,
+                        pn_ref_points *out) TN_MUST_USE;
+/* value[n], slope[k][count of call k] at points; jet[k]: the numbers J. slope NULL: not wanted. */
+tn_status pn_ref_evaluate(pn_ref_rows *rows, pn_ref_row *row, const pn_ref_points *points,
+                          const pn_ref_points *mean, const double *mean_weight,
+                          double *const *jet, double *value, double *const *slope) TN_MUST_USE;
+tn_status pn_ref_points_new(size_t n, uint32_t bits, pn_ref_points *out) TN_MUST_USE;
+void pn_ref_points_free(pn_ref_points *points);
+
+/* ---- Basis (reference_basis.c) ----------------------------------------------------------------------- */
+
+typedef struct pn_ref_axis {
+  size_t coordinate;
+  double lo, hi;
+  bool periodic;
+  size_t n; /* functions of the unknown with the highest order */
+} pn_ref_axis;
+
+/* The space of all unknowns: coefficients one after another, the last axis fastest. */
+typedef struct pn_ref_space {
+  size_t n_axes;
+  pn_ref_axis axis[PN_REF_AXES];
+  size_t n_unknowns;
+  size_t (*count)[PN_REF_AXES]; /* functions of each unknown along each axis; 1: constant */
+  size_t *offset;               /* first coefficient of each unknown; n_unknowns + 1 */
+} pn_ref_space;
+
+/* The order-th derivatives of the n functions at x. */
+void pn_ref_basis(const pn_ref_axis *axis, size_t n, double x, size_t order, double *out);
+/* n points along an axis: with both ends (Lobatto), or inside (Gauss); equidistant if periodic. Ascending. */
+void pn_ref_nodes(const pn_ref_axis *axis, size_t n, bool ends, double *out);
+/* Weights of the n inner points for the mean over the axis. */
+void pn_ref_mean_weights(const pn_ref_axis *axis, size_t n, double *out);
+tn_status pn_ref_space_new(const pn_ref_rows *rows, size_t n_axes, const pn_ref_axis *axes,
+                           pn_ref_space *out) TN_MUST_USE;
+void pn_ref_space_free(pn_ref_space *space);
+/* Coefficients in a space of other counts: those beyond are 0. */
+void pn_ref_prolong(const pn_ref_space *from, const double *c, const pn_ref_space *to, double *out);
+
+/* Tables of basis functions of a call at its places: along each axis count numbers a point. */
+typedef struct pn_ref_tables {
+  size_t n; /* places */
+  size_t unknown;
+  double *axis[PN_REF_AXES]; /* [n][count]; NULL: constant there */
+} pn_ref_tables;
+tn_status pn_ref_tables_new(const pn_ref_space *space, size_t unknown, const uint8_t *order,
+                            const pn_ref_points *places, pn_ref_tables *out) TN_MUST_USE;
+void pn_ref_tables_free(pn_ref_tables *tables);
+/* out[i] = the derivative at place i of coefficients c (of all unknowns). */
+void pn_ref_sum(const pn_ref_space *space, const pn_ref_tables *tables, const double *c, double *out);
+/* row[first ...] += factor * basis functions at place i, with a stride between columns. */
+void pn_ref_add_row(const pn_ref_space *space, const pn_ref_tables *tables, size_t i, double factor,
+                    double *row, size_t stride);
+
+/* A row at its points in a space. */
+typedef struct pn_ref_block {
+  pn_ref_row *row;
+  pn_ref_points points, mean;
+  double *mean_weight;
+  pn_ref_tables *tables; /* one a call */
+  double **jet, **slope; /* [call][places] */
+  double *value;         /* [points.n] */
+} pn_ref_block;
+/* without: coordinates that are no axes have this value in every point (the time of a march), or NULL. */
+tn_status pn_ref_block_new(pn_ref_rows *rows, pn_ref_row *row, const pn_ref_space *space,
+                           const double *without, pn_ref_block *out) TN_MUST_USE;
+void pn_ref_block_free(pn_ref_block *block);
+
+/* ---- Linear algebra (reference_linear.c) ------------------------------------------------------------- */
+
+/* Least squares of small norm: x of A x = b, A [m][n] by columns, destroyed, as is b[max(m, n)], which gets x. Rows
+ * and columns are scaled to norm 1 first. *null: n - rank. */
+tn_status pn_ref_least(size_t m, size_t n, double *A, double *b, size_t *null) TN_MUST_USE;
+
+/* ---- Solvers ------------------------------------------------------------------------------------------ */
+
+/* The whole box in `space` by Newton from c (in: the start, out: the solution). *converged: to rounding. */
+typedef struct pn_ref_newton {
+  bool converged;
+  size_t steps, null;
+  double change; /* of the last step, relative */
+} pn_ref_newton;
+tn_status pn_ref_box(pn_ref_rows *rows, const pn_ref_space *space, double *c,
+                     pn_ref_newton *out) TN_MUST_USE;
+
+/* How a march goes: coordinate, from where to where, highest order of each unknown in it. */
+typedef struct pn_ref_way {
+  size_t coordinate;
+  double from, to;
+  int *order; /* borrowed */
+} pn_ref_way;
+/* Can it be solved step by step? *reason (static or NULL) says why not. */
+bool pn_ref_way_of(const pn_ref_rows *rows, pn_ref_way *way, int *order, const char **reason);
+/* In `steps` equal steps. at[n_times] ascending in the direction of the march; out[k] gets the coefficients at
+ * at[k], of all unknowns. *converged = false: Newton's method failed at some step. */
+tn_status pn_ref_march(pn_ref_rows *rows, const pn_ref_space *space, const pn_ref_way *way,
+                       size_t steps, size_t n_times, const double *at, double *const *out,
+                       bool *converged) TN_MUST_USE;
+
+#endif
