@@ -21,6 +21,8 @@ tn_status pn_grid_new(size_t n_axes, const size_t *coordinate, const double *lo,
 /* The grid of an unknown for files and pictures: [output] grid, or a standard number of values an
  * axis by the number of coordinates. More than three coordinates: n_axes = 0, n = 0. */
 tn_status pn_grid_of_unknown(const pn_problem *problem, size_t unknown, pn_grid *out) TN_MUST_USE;
+/* grid_text.c: "x=-1:1:201,t=0.5", as --grid has it; errors name --grid. */
+tn_status pn_grid_text(pn_problem *problem, const char *text, pn_grid *out) TN_MUST_USE;
 void pn_grid_free(pn_grid *grid);
 
 #endif

@@ -143,6 +143,23 @@ typedef struct pn_export_options {
 } pn_export_options;
 TN_API tn_status pn_export(const pn_export_options *options) TN_MUST_USE;
 
+/* ---- Reference solutions -------------------------------------------------------------------------- */
+
+/* The unknowns of a problem on a grid by classical methods, with an estimate of the error, as a file that [tables]
+ * can read. TN_EUNSUPPORTED says what of the problem they cannot do. */
+typedef struct pn_reference_options {
+  const char *path; /* of the problem file */
+  size_t n_overrides;
+  const char *const *overrides;
+  const char *grid;  /* "x=-1:1:201,t=0:1:101"; NULL: the whole domain */
+  const char *out;   /* .csv or .h5; NULL: <problem>.ref.csv */
+  double tolerance;  /* asked of the estimate relative to each unknown's largest value; 0: 1e-8 */
+  size_t points;     /* at most so many functions along a coordinate; 0: as memory and time allow */
+  FILE *terminal;    /* NULL: nothing is printed */
+} pn_reference_options;
+/* *reached: the estimate is below the tolerance. */
+TN_API tn_status pn_reference(const pn_reference_options *options, bool *reached) TN_MUST_USE;
+
 /* ---- Measuring ------------------------------------------------------------------------------------ */
 
 TN_API double pn_clock(void);             /* seconds on a clock that only goes forward */

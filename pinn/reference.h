@@ -157,6 +157,7 @@ typedef struct pn_ref_newton {
   bool converged;
   size_t steps, null;
   double change; /* of the last step, relative */
+  double noise;  /* of it, what rounding makes, relative */
 } pn_ref_newton;
 tn_status pn_ref_box(pn_ref_rows *rows, const pn_ref_space *space, double *c,
                      pn_ref_newton *out) TN_MUST_USE;
@@ -174,5 +175,54 @@ bool pn_ref_way_of(const pn_ref_rows *rows, pn_ref_way *way, int *order, const c
 tn_status pn_ref_march(pn_ref_rows *rows, const pn_ref_space *space, const pn_ref_way *way,
                        size_t steps, size_t n_times, const double *at, double *const *out,
                        bool *converged) TN_MUST_USE;
+
+/* ---- Levels (reference_level.c) ------------------------------------------------------------------------ */
+
+/* A solution at one resolution, at the points of the grid. */
+typedef struct pn_ref_level {
+  size_t n, steps; /* functions along each axis; steps of a march (0: the box) */
+  bool solved;     /* Newton's method converged everywhere */
+  double *values;  /* [n_unknowns][grid points], owned */
+  double noise;    /* rounding, relative */
+  size_t columns, null;
+} pn_ref_level;
+
+typedef struct pn_ref_run {
+  pn_problem *problem;
+  pn_ref_rows rows;
+  pn_grid grid;
+  bool marching;
+  pn_ref_way way;
+  int *order;
+  const char *reason; /* why not marching; NULL */
+  double tolerance;
+  size_t most;        /* functions along an axis; 0: by the size of the matrix */
+  size_t n_levels;
+  pn_ref_level **level;
+  pn_ref_space last;  /* of the last box that was solved, and its coefficients: a start for the next */
+  double *c;
+  /* The outcome. */
+  const pn_ref_level *best;
+  size_t n, steps; /* of the best, in words */
+  double *error;      /* of each unknown: the estimate, of the largest error at the points */
+  double *largest;    /* of each unknown */
+  double *known;      /* largest error against [exact]; NaN: none */
+  double relative;    /* the largest error / largest */
+  char text[512];     /* the method in words */
+} pn_ref_run;
+/* The level of this size, solved or found among those that are; *out NULL: it is too large. */
+tn_status pn_ref_level_of(pn_ref_run *run, size_t n, size_t steps, const pn_ref_level **out) TN_MUST_USE;
+/* a + b - c as a level of its own: finer in two ways where a and b are each in one. */
+tn_status pn_ref_combine(pn_ref_run *run, const pn_ref_level *a, const pn_ref_level *b, const pn_ref_level *c,
+                         const pn_ref_level **out) TN_MUST_USE;
+size_t pn_ref_next(const pn_ref_run *run, size_t n); /* the next resolution; of 0, the first */
+/* Largest difference at the points, of each unknown (out may be NULL); the largest relative one is returned. */
+double pn_ref_difference(const pn_ref_run *run, const pn_ref_level *a, const pn_ref_level *b, double *out);
+
+/* ---- Files (reference_write.c) --------------------------------------------------------------------------- */
+
+tn_status pn_ref_known(pn_ref_run *run) TN_MUST_USE;
+tn_status pn_ref_write(const pn_ref_run *run, const char *path) TN_MUST_USE;
+void pn_ref_report(const pn_ref_run *run, FILE *out);
 
 #endif

@@ -9,8 +9,9 @@
  * nodes are the numbers sought: those of a smooth function fall off as fast as the rows of high derivatives grow,
  * and rounding errors, which are relative to each coefficient, with them.
  *
- * A function of fewer derivatives gets fewer polynomials (n - (M - m) for order m beside M), which is what keeps a
- * pressure beside velocities, or the bending moment beside the deflection, from having modes that no equation sees.
+ * A function of fewer derivatives gets fewer polynomials: n - (M - m) for order m beside M, and on squares and cubes
+ * one less, so that a pressure beside velocities has no modes that no equation sees (of n - 1 polynomials,
+ * T_(n-2)(x) T_(n-2)(y) has no gradient at the points where the momentum equations hold).
  */
 #include "pinn/reference.h"
 
@@ -113,8 +114,9 @@ tn_status pn_ref_space_new(const pn_ref_rows *rows, size_t n_axes, const pn_ref_
       for (size_t v = 0; k < n_axes && v < p->n_unknowns; ++v)
         most = rows->order[v][x] > most ? rows->order[v][x] : most;
       *count = own < 0 ? 1 : axes[k].n;
+      size_t fewer = own < most ? (size_t)(most - own) + (n_axes > 1) : 0;
       if (own >= 0 && !axes[k].periodic)
-        *count -= (size_t)(most - own);
+        *count = *count > fewer ? *count - fewer : 1;
       total *= *count;
     }
     out->offset[u + 1] = out->offset[u] + total;

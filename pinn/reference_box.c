@@ -6,7 +6,8 @@
  *
  *   sum_k dR/dJ_k J_k(delta) = -R
  *
- * and is halved while that does not lessen the norm of the rows, each divided by its largest entry.
+ * and is halved while that does not lessen the norm of the rows, each divided by its largest entry. Near the solution a
+ * step squares the error: after a change of 1e-10 rounding is all that is left.
  */
 #include "pinn/reference.h"
 
@@ -170,7 +171,8 @@ static tn_status newton(system_ *s, double *c, pn_ref_newton *out) {
     TN_TRY(step(s, c, norm_of(s), out));
     if (!isfinite(out->change))
       return TN_OK;
-    out->converged = out->change < 1e-13 || (out->change < 1e-7 && out->change > last / 4);
+    out->converged = out->change < 1e-10 || (out->change < 1e-7 && out->change > last / 4);
+    out->noise = out->change > last * last ? out->change : 1e-14; /* more than a square: rounding */
     last = out->change;
   }
   return TN_OK;

@@ -43,6 +43,7 @@ typedef struct march {
   double *before;         /* [s + 1][n]: the step before: start and stages */
   bool *algebraic;        /* [n]: no time derivative, no value at the start */
   double *size;           /* of each unknown */
+  double noise;           /* changes below it are rounding: at first 2e-14 */
 } march;
 
 /* ---- Rows ---------------------------------------------------------------------------------------------- */
@@ -278,7 +279,9 @@ static void predict(march *w, bool first, bool flat) {
     }
 }
 
-static tn_status newton(march *w, bool *converged) {
+/* Changes that do not shrink any more are rounding where they are small, or on the last try, which then says how
+ * large rounding is here. */
+static tn_status newton(march *w, bool patient, bool *converged) {
   double change = INFINITY, last = INFINITY;
   *converged = false;
   for (size_t k = 0; k < MOST_STEPS; ++k) {
@@ -289,10 +292,14 @@ static tn_status newton(march *w, bool *converged) {
     TN_TRY(correct(w, &change));
     if (!(change < 1e6))
       return TN_OK;
-    *converged = change < 2e-14 || (change < 1e-9 && change > last / 2);
+    *converged = change < w->noise;
+    if (!*converged && patient && change < 1e-8 && change > last / 2) {
+      w->noise = 2 * change;
+      *converged = true;
+    }
     if (*converged)
       return TN_OK;
-    if (k > 2 && change > 0.5 * last)
+    if (k > 1 && change > 0.25 * last && !patient)
       return TN_OK; /* no contraction: other factors */
     last = change;
   }
@@ -306,7 +313,7 @@ static tn_status step(march *w, bool first, bool *converged) {
       predict(w, first, tries == 2);
     if (tries)
       drop_factors(w);
-    tn_status status = newton(w, converged);
+    tn_status status = newton(w, tries + 1 == MOST_TRIES, converged);
     if (status == TN_ENONFINITE)
       status = TN_OK;
     TN_TRY(status);
@@ -380,6 +387,7 @@ tn_status pn_ref_march(pn_ref_rows *rows, const pn_ref_space *space, const pn_re
                        size_t n_times, const double *at, double *const *out, bool *converged) {
   march w = {.rows = rows, .space = space, .way = way, .n = space->offset[space->n_unknowns]};
   w.h = (way->to - way->from) / (double)steps;
+  w.noise = 2e-14;
   for (size_t u = 0; u < space->n_unknowns; ++u)
     w.orders = (size_t)way->order[u] > w.orders ? (size_t)way->order[u] : w.orders;
   tn_status status = w.orders < ORDERS ? TN_OK : TN_FAIL(TN_EUNSUPPORTED, "time derivatives of order %zu", w.orders);

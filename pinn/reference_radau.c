@@ -15,7 +15,6 @@
 
 typedef double complex number;
 
-static number get(const double *p) { return p[0] + p[1] * I; }
 static void put(double *p, number z) {
   p[0] = creal(z);
   p[1] = cimag(z);

@@ -238,6 +238,11 @@ static tn_status refuse_kind(const pn_problem *p) {
                      "reference for each value",
                      p->coordinates[x].name);
   }
+  bool shapes = p->region != NULL;
+  for (size_t u = 0; u < p->n_unknowns; ++u)
+    shapes |= p->unknowns[u].in != NULL;
+  if (shapes)
+    return TN_FAIL(TN_EUNSUPPORTED, "a reference solution cannot be made: the domain is no box");
   for (size_t u = 0; u < p->n_unknowns; ++u)
     if (pn_takes_unknowns(p, &p->unknowns[u]))
       return TN_FAIL(TN_EUNSUPPORTED, "a reference solution cannot be made: `%s` is a function of unknowns",

@@ -13,10 +13,11 @@
 #include "tensor/comm_mpi.h"
 
 extern const cli_command cli_new, cli_solve, cli_check, cli_eval, cli_export, cli_import, cli_plot, cli_validate, cli_bench,
-    cli_profile, cli_keys, cli_ops, cli_doctor, cli_fuse, cli_problems;
+    cli_profile, cli_keys, cli_ops, cli_doctor, cli_fuse, cli_problems, cli_reference;
 static const cli_command *const commands[] = {
     &cli_new,   &cli_solve,   &cli_check, &cli_eval, &cli_export, &cli_import, &cli_plot, &cli_validate,
-    &cli_bench, &cli_profile, &cli_keys,  &cli_ops,  &cli_doctor, &cli_fuse, &cli_problems};
+    &cli_bench, &cli_profile, &cli_keys,  &cli_ops,  &cli_doctor, &cli_fuse, &cli_problems,
+    &cli_reference};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void usage(FILE *file) {
