@@ -155,6 +155,7 @@ typedef struct pn_reference_options {
   const char *out;   /* .csv or .h5; NULL: <problem>.ref.csv */
   double tolerance;  /* asked of the estimate relative to each unknown's largest value; 0: 1e-8 */
   size_t points;     /* at most so many functions along a coordinate; 0: as memory and time allow */
+  double seconds;    /* about so long at most; 0: 300 */
   FILE *terminal;    /* NULL: nothing is printed */
 } pn_reference_options;
 /* *reached: the estimate is below the tolerance. */

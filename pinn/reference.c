@@ -9,6 +9,7 @@
  *
  * and d_k where r_k > 1/4: convergence goes on as it did (algebraic, where ratios are equal), or as it gained (spectral,
  * where the ratio is squared when the number of functions is doubled), with a factor of safety, and not below rounding.
+ * No level is begun after a quarter of the time allowed: the next one takes about as long as all before, or longer.
  * Of a march, X (more functions), T (more steps) and the base B of both give X + T - B, which has the errors of X
  * in space and of T in time.
  */
@@ -106,8 +107,9 @@ static tn_status refine_box(pn_ref_run *r) {
 
 typedef struct front {
   size_t n, steps;
-  history x, t; /* relative differences */
+  history x, t;    /* relative differences */
   double *ex, *et; /* of each unknown */
+  bool full;       /* more functions cannot be had: x and ex are those of the base beside the one before */
 } front;
 
 /* The first resolution that Newton's method can do. */
@@ -125,38 +127,42 @@ static tn_status start(pn_ref_run *r, front *f, const pn_ref_level **out) {
   return *out && (*out)->solved ? TN_OK : nothing(r);
 }
 
-/* A finer level and its difference to the base; NULL and INFINITY: there is none. */
-static tn_status look(pn_ref_run *r, const pn_ref_level *base, size_t n, size_t steps, history *h, size_t size,
-                      double *error, const pn_ref_level **fine) {
-  TN_TRY(pn_ref_level_of(r, n, steps, fine));
+/* More functions than the base has; *fine NULL: not looked at, or not to be had. */
+static tn_status look_x(pn_ref_run *r, front *f, const pn_ref_level *base, const pn_ref_level **fine) {
+  *fine = NULL;
+  if (r->problem->n_coordinates == 1)
+    f->x.d[0] = 0;
+  if (f->x.d[0] <= r->tolerance / 30 || f->full) /* known to be small */
+    return TN_OK;
+  TN_TRY(pn_ref_level_of(r, pn_ref_next(r, f->n), f->steps, fine));
+  f->full = *fine == NULL;
   if (*fine && !(*fine)->solved)
     *fine = NULL;
-  push(h, size, *fine ? pn_ref_difference(r, *fine, base, error) : INFINITY);
+  else if (*fine)
+    push(&f->x, f->n, pn_ref_difference(r, *fine, base, f->ex));
   return TN_OK;
 }
 
 /* Looks both ways from the base and makes the best of what is there. */
 static tn_status look_around(pn_ref_run *r, front *f, const pn_ref_level *base) {
   const pn_ref_level *x = NULL, *t = NULL, *best = NULL;
-  bool space = r->problem->n_coordinates > 1;
-  if (!space)
-    f->x.d[0] = 0;
-  else if (f->x.d[0] > r->tolerance / 30) /* else it is known to be small */
-    TN_TRY(look(r, base, pn_ref_next(r, f->n), f->steps, &f->x, f->n, f->ex, &x));
-  TN_TRY(look(r, base, f->n, 2 * f->steps, &f->t, f->steps, f->et, &t));
-  double sx = x ? share(&f->x, spectral) : 1, st = share(&f->t, stepwise);
+  TN_TRY(look_x(r, f, base, &x));
+  TN_TRY(pn_ref_level_of(r, f->n, 2 * f->steps, &t));
+  if (t && !t->solved)
+    t = NULL;
   if (!t || !isfinite(f->x.d[0]))
     return TN_OK;
+  push(&f->t, f->steps, pn_ref_difference(r, t, base, f->et));
+  double sx = x || f->full ? share(&f->x, spectral) : 1, st = share(&f->t, stepwise);
   double cross = f->x.d[0] * f->t.d[0], sum = sx * f->x.d[0] + st * f->t.d[0] + cross;
   if (r->best && sum >= r->relative)
     return TN_OK;
   best = t;
   if (x)
     TN_TRY(pn_ref_combine(r, t, x, base, &best));
-  double *error = f->et;
   for (size_t u = 0; u < r->problem->n_unknowns; ++u)
-    error[u] = st * f->et[u] + (space ? sx * f->ex[u] : 0) + cross * r->largest[u];
-  outcome(r, best, error);
+    f->et[u] = st * f->et[u] + sx * f->ex[u] + cross * r->largest[u];
+  outcome(r, best, f->et);
   r->n = x ? pn_ref_next(r, f->n) : f->n;
   r->steps = 2 * f->steps;
   return TN_OK;
@@ -165,7 +171,7 @@ static tn_status look_around(pn_ref_run *r, front *f, const pn_ref_level *base) 
 /* The next base; NULL: there is none. */
 static tn_status next_base(pn_ref_run *r, front *f, const pn_ref_level **base) {
   double dx = f->x.d[0], dt = f->t.d[0];
-  bool more_x = dx >= dt / 3 && dx > r->tolerance / 3, more_t = dt >= dx / 3 || !more_x;
+  bool more_x = !f->full && dx >= dt / 3 && dx > r->tolerance / 3, more_t = dt >= dx || !more_x;
   size_t n = more_x ? pn_ref_next(r, f->n) : f->n, steps = more_t ? 2 * f->steps : f->steps;
   TN_TRY(pn_ref_level_of(r, n, steps, base));
   if (*base && !(*base)->solved && !more_t) /* more functions want more steps */
@@ -187,7 +193,8 @@ static tn_status refine_march(pn_ref_run *r) {
     status = start(r, &f, &base);
   while (status == TN_OK && base) {
     status = look_around(r, &f, base);
-    bool stuck = f.t.d[0] > f.t.d[1] / 2 && f.t.d[0] < 1e-9 && f.x.d[0] <= f.t.d[0];
+    bool stuck = f.t.d[0] > f.t.d[1] / 2 && f.t.d[0] < 1e-9 && f.x.d[0] <= f.t.d[0]; /* rounding */
+    stuck |= f.full && f.t.d[0] < share(&f.x, spectral) * f.x.d[0] / 10;
     bool known = isfinite(f.t.d[1]) || base->columns > CHEAP; /* how fast it converges */
     if (status != TN_OK || (r->relative <= r->tolerance && known) || stuck)
       break;
@@ -307,7 +314,8 @@ static tn_status make(pn_ref_run *r, const pn_reference_options *o, bool *reache
 }
 
 tn_status pn_reference(const pn_reference_options *options, bool *reached) {
-  pn_ref_run run = {.tolerance = options->tolerance > 0 ? options->tolerance : 1e-8, .most = options->points};
+  double limit = options->seconds > 0 ? options->seconds : 300;
+  pn_ref_run run = {.until = tn_clock() + limit / 4, .tolerance = options->tolerance > 0 ? options->tolerance : 1e-8, .most = options->points};
   int threads = pn_blas_alone();
   *reached = false;
   tn_status status = make(&run, options, reached);

@@ -9,6 +9,7 @@
  * that it reads, all from the problem's own graph. With J linear in the coefficients, rows give Newton's matrix.
  *
  *   reference_rows.c    relations as programs: R, dR/dJ
+ *   reference_ansatz.c  conditions that an ansatz meets
  *   reference_basis.c   basis functions, points, sums
  *   reference_box.c     the whole box at once: Newton and least squares
  *   reference_march.c   step by step in time: Radau's methods
@@ -85,6 +86,9 @@ tn_status pn_ref_evaluate(pn_ref_rows *rows, pn_ref_row *row, const pn_ref_point
 tn_status pn_ref_points_new(size_t n, uint32_t bits, pn_ref_points *out) TN_MUST_USE;
 void pn_ref_points_free(pn_ref_points *points);
 
+/* reference_ansatz.c: what each ansatz fixes on faces, as terms in the problem's arena. */
+tn_status pn_ref_ansatz(pn_problem *problem, size_t *n, pn_term **out) TN_MUST_USE;
+
 /* ---- Basis (reference_basis.c) ----------------------------------------------------------------------- */
 
 typedef struct pn_ref_axis {
@@ -158,6 +162,7 @@ typedef struct pn_ref_newton {
   size_t steps, null;
   double change; /* of the last step, relative */
   double noise;  /* of it, what rounding makes, relative */
+  double left;   /* of the rows at the end, relative: 0 unless they contradict each other */
 } pn_ref_newton;
 tn_status pn_ref_box(pn_ref_rows *rows, const pn_ref_space *space, double *c,
                      pn_ref_newton *out) TN_MUST_USE;
@@ -184,6 +189,7 @@ typedef struct pn_ref_level {
   bool solved;     /* Newton's method converged everywhere */
   double *values;  /* [n_unknowns][grid points], owned */
   double noise;    /* rounding, relative */
+  double left;     /* of a box's rows, relative */
   size_t columns, null;
 } pn_ref_level;
 
@@ -196,6 +202,8 @@ typedef struct pn_ref_run {
   int *order;
   const char *reason; /* why not marching; NULL */
   double tolerance;
+  double until;       /* tn_clock() after which no level begins */
+  bool late;          /* that time came */
   size_t most;        /* functions along an axis; 0: by the size of the matrix */
   size_t n_levels;
   pn_ref_level **level;

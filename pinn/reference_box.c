@@ -161,8 +161,26 @@ static tn_status step(system_ *s, double *c, double before, pn_ref_newton *out) 
   return TN_OK;
 }
 
+/* Where an equation has no value at u = 0, as 1/u: a start from 1. */
+static tn_status first_values(system_ *s, double *c) {
+  bool zero = true;
+  for (size_t j = 0; j < s->n; ++j)
+    zero &= c[j] == 0;
+  TN_TRY(evaluate(s, c, true));
+  for (size_t k = 0; zero && k < s->n_blocks; ++k)
+    for (size_t i = 0; i < s->block[k].points.n; ++i) {
+      bool finite = isfinite(s->block[k].value[i]);
+      for (size_t j = 0; j < s->block[k].row->n_calls && finite; ++j)
+        finite = s->block[k].row->calls[j].mean || isfinite(s->block[k].slope[j][i]);
+      for (size_t u = 0; !finite && u < s->space->n_unknowns; ++u)
+        c[s->space->offset[u]] = 1;
+    }
+  return TN_OK;
+}
+
 static tn_status newton(system_ *s, double *c, pn_ref_newton *out) {
   double last = INFINITY;
+  TN_TRY(first_values(s, c));
   for (out->steps = 0; out->steps < MOST_STEPS && !out->converged; ++out->steps) {
     TN_TRY(evaluate(s, c, true));
     assemble(s);
@@ -175,6 +193,10 @@ static tn_status newton(system_ *s, double *c, pn_ref_newton *out) {
     out->noise = out->change > last * last ? out->change : 1e-14; /* more than a square: rounding */
     last = out->change;
   }
+  double size = 0;
+  for (size_t j = 0; j < s->n; ++j)
+    size = fmax(size, fabs(c[j]));
+  out->left = norm_of(s) / sqrt((double)s->m) / fmax(size, 1e-300);
   return TN_OK;
 }
 

@@ -73,6 +73,7 @@ static tn_status solve_box(pn_ref_run *r, pn_ref_level *l, pn_ref_space *space) 
   l->solved = newton.converged;
   l->null = newton.null;
   l->noise = newton.noise;
+  l->left = newton.left;
   if (status == TN_OK)
     status = TN_NEW(r->grid.n, &all);
   for (size_t i = 0; status == TN_OK && i < r->grid.n; ++i)
@@ -168,6 +169,9 @@ tn_status pn_ref_level_of(pn_ref_run *r, size_t n, size_t steps, const pn_ref_le
       *out = r->level[i];
       return TN_OK;
     }
+  r->late = r->best && tn_clock() > r->until;
+  if (r->late)
+    return TN_OK;
   size_t n_axes = axes_of(r, n, axes);
   if (n_axes > PN_REF_AXES)
     return TN_FAIL(TN_EUNSUPPORTED, "a reference solution cannot be made: %zu coordinates besides the time, "

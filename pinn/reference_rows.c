@@ -271,6 +271,11 @@ static tn_status prepare(pn_ref_rows *r) {
     TN_TRY(add_term(r, &p->equations[i]));
   for (size_t i = 0; i < p->n_conditions; ++i)
     TN_TRY(add_term(r, &p->conditions[i]));
+  pn_term *fixed = NULL;
+  size_t n = 0;
+  TN_TRY(pn_ref_ansatz(p, &n, &fixed));
+  for (size_t i = 0; i < n; ++i)
+    TN_TRY(add_term(r, &fixed[i]));
   return TN_OK;
 }
 

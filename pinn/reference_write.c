@@ -80,6 +80,10 @@ void pn_ref_report(const pn_ref_run *r, FILE *out) {
   if (r->best->null)
     fprintf(out, "note       %zu combination%s of coefficients that no equation and no condition sees; set to 0\n",
             r->best->null, r->best->null == 1 ? "" : "s");
+  if (r->best->left > 1e-7 && r->relative > r->tolerance)
+    fprintf(out, "note       equations and conditions are met to %.1e only: is there a solution?\n", r->best->left);
+  if (r->late && r->relative > r->tolerance)
+    fprintf(out, "note       stopped by the time allowed (--seconds)\n");
   for (size_t u = 0; u < r->problem->n_unknowns; ++u) {
     char known[64] = "";
     if (!isnan(r->known[u]))

@@ -13,6 +13,7 @@ static int run(const cli_command *self, int argc, char **argv) {
       {"tolerance", "e", CLI_REAL, &reference.tolerance,
        "error asked for, relative to the largest value (default 1e-8)"},
       {"points", "n", CLI_COUNT, &reference.points, "at most n functions along a coordinate"},
+      {"seconds", "s", CLI_REAL, &reference.seconds, "about so long at most (default 300)"},
       {"set", "path=value", CLI_TEXTS, &sets, "change a key of the file, as `--set constants.nu=0.1`"},
       {0},
   };
