@@ -301,6 +301,7 @@ void pn_ref_rows_free(pn_ref_rows *rows) {
   pn_scopes_free(&rows->scopes);
   pn_sites_free(&rows->sites);
   pn_model_free(&rows->model);
+  rows->n = 0;
 }
 
 /* ---- Points ----------------------------------------------------------------------------------------- */
