@@ -102,7 +102,7 @@ tn_status pn_frame_unknown(pn_frame *f, size_t unknown, tn_value *out) {
   if (f->scope->bare) {
     pn_frame inner = pn_frame_copy(f);
     inner.net = unknown;
-    return pn_frame_net(&inner, out);
+    return pn_frame_net(&inner, 0, out);
   }
   TN_TRY(lower_parity(f, unknown, out));
   TN_TRY(pn_hard_apply(f, unknown, out));
