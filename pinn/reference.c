@@ -64,6 +64,9 @@ static void outcome(pn_ref_run *r, const pn_ref_level *best, const double *error
 }
 
 static tn_status nothing(const pn_ref_run *r) {
+  if (r->late)
+    return TN_FAIL(TN_EINPUT, "no reference solution in the time allowed: --seconds allows more, --tolerance and "
+                              "--points ask for less");
   return TN_FAIL(TN_EINPUT, "a reference solution cannot be made: Newton's method finds none at %zu resolution%s%s",
                  r->n_levels, r->n_levels == 1 ? "" : "s",
                  r->most ? "; allow more by --points" : "");
@@ -174,8 +177,13 @@ static tn_status next_base(pn_ref_run *r, front *f, const pn_ref_level **base) {
   bool more_x = !f->full && dx >= dt / 3 && dx > r->tolerance / 3, more_t = dt >= dx || !more_x;
   size_t n = more_x ? pn_ref_next(r, f->n) : f->n, steps = more_t ? 2 * f->steps : f->steps;
   TN_TRY(pn_ref_level_of(r, n, steps, base));
-  if (*base && !(*base)->solved && !more_t) /* more functions want more steps */
-    TN_TRY(pn_ref_level_of(r, n, steps *= 2, base));
+  for (size_t tries = 0; tries < 8 && *base && !(*base)->solved; ++tries) { /* smaller steps, or more functions */
+    if (tries % 2 && r->problem->n_coordinates > 1)
+      n = pn_ref_next(r, n);
+    else
+      steps *= 2;
+    TN_TRY(pn_ref_level_of(r, n, steps, base));
+  }
   if (*base && !(*base)->solved)
     *base = NULL;
   f->n = n;
@@ -251,6 +259,7 @@ static tn_status prepare(pn_ref_run *r, const pn_reference_options *o) {
   TN_TRY(o->grid ? pn_grid_text(r->problem, o->grid, &r->grid) : whole_grid(r));
   TN_TRY(check_grid(r));
   TN_TRY(pn_ref_rows_new(r->problem, &r->rows));
+  r->rows.deadline = r->until + 3 * (r->until - r->begin); /* the other three quarters */
   TN_TRY(TN_NEW(n, &r->order));
   TN_TRY(TN_NEW(n, &r->error));
   TN_TRY(TN_NEW(n, &r->largest));
@@ -315,7 +324,7 @@ static tn_status make(pn_ref_run *r, const pn_reference_options *o, bool *reache
 
 tn_status pn_reference(const pn_reference_options *options, bool *reached) {
   double limit = options->seconds > 0 ? options->seconds : 300;
-  pn_ref_run run = {.until = tn_clock() + limit / 4, .tolerance = options->tolerance > 0 ? options->tolerance : 1e-8, .most = options->points};
+  pn_ref_run run = {.begin = tn_clock(), .until = tn_clock() + limit / 4, .tolerance = options->tolerance > 0 ? options->tolerance : 1e-8, .most = options->points};
   int threads = pn_blas_alone();
   *reached = false;
   tn_status status = make(&run, options, reached);

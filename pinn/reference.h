@@ -70,6 +70,7 @@ typedef struct pn_ref_rows {
   size_t n;
   pn_ref_row *row;
   int (*order)[PN_MAX_COORDINATES]; /* of each unknown, -1: does not depend on it */
+  double deadline; /* tn_clock() at which solvers stop, unfinished */
 } pn_ref_rows;
 
 /* Lowers every equation and condition. Refuses, with the reason, what is no relation of unknowns at points. */
@@ -202,7 +203,7 @@ typedef struct pn_ref_run {
   int *order;
   const char *reason; /* why not marching; NULL */
   double tolerance;
-  double until;       /* tn_clock() after which no level begins */
+  double begin, until; /* tn_clock() after which no level begins */
   bool late;          /* that time came */
   size_t most;        /* functions along an axis; 0: by the size of the matrix */
   size_t n_levels;

@@ -182,6 +182,8 @@ static tn_status newton(system_ *s, double *c, pn_ref_newton *out) {
   double last = INFINITY;
   TN_TRY(first_values(s, c));
   for (out->steps = 0; out->steps < MOST_STEPS && !out->converged; ++out->steps) {
+    if (tn_clock() > s->rows->deadline)
+      return TN_OK;
     TN_TRY(evaluate(s, c, true));
     assemble(s);
     if (out->steps == 0)

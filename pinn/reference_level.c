@@ -169,7 +169,7 @@ tn_status pn_ref_level_of(pn_ref_run *r, size_t n, size_t steps, const pn_ref_le
       *out = r->level[i];
       return TN_OK;
     }
-  r->late = r->best && tn_clock() > r->until;
+  r->late = tn_clock() > (r->best ? r->until : r->rows.deadline);
   if (r->late)
     return TN_OK;
   size_t n_axes = axes_of(r, n, axes);

@@ -314,9 +314,8 @@ static tn_status step(march *w, bool first, bool *converged) {
     if (tries)
       drop_factors(w);
     tn_status status = newton(w, tries + 1 == MOST_TRIES, converged);
-    if (status == TN_ENONFINITE)
-      status = TN_OK;
-    TN_TRY(status);
+    if (status != TN_ENONFINITE) /* too far away: from elsewhere, or in smaller steps */
+      TN_TRY(status);
   }
   return TN_OK;
 }
@@ -371,6 +370,9 @@ static tn_status go(march *w, size_t steps, size_t n_times, const double *at, do
   size_t next = 0;
   for (size_t k = 0; k < steps && *converged; ++k) {
     w->t = w->way->from + w->h * (double)k;
+    *converged = tn_clock() < w->rows->deadline;
+    if (!*converged)
+      break;
     TN_TRY(step(w, k == 0, converged));
     advance(w);
     for (; *converged && next < n_times; ++next) {
@@ -402,7 +404,7 @@ tn_status pn_ref_march(pn_ref_rows *rows, const pn_ref_space *space, const pn_re
   drop_blocks(&w);
   if (status == TN_OK)
     status = begin_way(&w);
-  if (status == TN_OK)
+  if (status == TN_OK && *converged)
     status = go(&w, steps, n_times, at, out, converged);
   drop_blocks(&w);
   drop_factors(&w);

@@ -226,8 +226,11 @@ static tn_status solve_qr(const pn_factors *f, number *b) {
 
 tn_status pn_factors_solve(const pn_factors *f, double *right) {
   number *b = (number *)(void *)right, *a = (number *)(void *)f->A;
-  for (size_t i = 0; i < f->m; ++i)
+  for (size_t i = 0; i < f->m; ++i) {
     b[i] /= f->row[i];
+    if (!isfinite(creal(b[i])) || !isfinite(cimag(b[i])))
+      return TN_FAIL(TN_ENONFINITE, "the residual of an equation or a condition is not finite");
+  }
   if (f->lu) {
     lapack_int n = (lapack_int)f->n, info = LAPACKE_zgetrs(LAPACK_COL_MAJOR, 'N', n, 1, a, n, f->pivot, b, n);
     if (info)

@@ -39,6 +39,7 @@ known 1e-8 tests/data/cases/f33c_memory.toml
 known 1e-8 tests/data/cases/b04_periodic.toml
 known 1e-8 tests/data/cases/b08b_mean.toml
 known 1e-6 problems/burgers.toml --set constants.nu=0.05 --tolerance 1e-7 --grid x=-1:1:41,t=0:1:11
+known 1e-5 problems/format/07_schroedinger.toml --tolerance 1e-5 --grid x=-5:5:41,t=0:pi/2:11
 
 # No formula: the run with a tolerance against one with a smaller one.
 cat >fronts.toml <<'END'
