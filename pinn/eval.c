@@ -24,6 +24,7 @@
 #include "pinn/text.h"
 #include "pinn/names.h"
 #include "pinn/values.h"
+#include "pinn/windows.h"
 
 typedef struct evaluation {
   const pn_eval_options *options;
@@ -41,6 +42,7 @@ typedef struct evaluation {
   pn_item *items; /* owned */
   char **names;   /* of the items; owned */
   double *values; /* [n_items x n] */
+  size_t windows; /* of the time, each with a result of its own; 0: one result */
 } evaluation;
 
 /* ---- Where --------------------------------------------------------------------------------------
@@ -219,7 +221,7 @@ static tn_status check_given(const evaluation *e) {
   return TN_OK;
 }
 
-static tn_status evaluate(evaluation *e) {
+static tn_status evaluate_here(evaluation *e) {
   pn_values *values = NULL;
   tn_status status = TN_NEW(e->n_items * e->n, &e->values);
   if (status == TN_OK)
@@ -229,6 +231,73 @@ static tn_status evaluate(evaluation *e) {
   pn_values_free(&values);
   for (size_t k = 0; status == TN_OK && k < e->n_items; ++k)
     pn_mask_item(e->problem, &e->items[k], e->n, e->column, e->values + k * e->n);
+  return status;
+}
+
+static void close_evaluation(evaluation *e);
+
+/* The points of window w: index[i] of the whole; a point on a border belongs to the earlier one. */
+static size_t points_of(const evaluation *e, size_t w, size_t *index) {
+  size_t t = pn_time_axis(e->problem), n = 0;
+  double range[2];
+  pn_window_range(&e->problem->coordinates[t], w, e->windows, range);
+  for (size_t i = 0; i < e->n; ++i) {
+    double x = e->column[t][i];
+    if ((w == 1 || x > range[0]) && (w == e->windows || x <= range[1]))
+      index[n++] = i;
+  }
+  return n;
+}
+
+static tn_status load(evaluation *e);
+static tn_status add_expression(evaluation *e, const char *text);
+
+/* The points index[0 .. n) with the network of window w. */
+static tn_status evaluate_window(const evaluation *whole, size_t w, size_t n, const size_t *index) {
+  pn_eval_options options = *whole->options;
+  evaluation e = {.options = &options, .given = whole->given, .n = n};
+  char *folder = NULL;
+  double *block = NULL;
+  tn_status status = pn_window_folder(whole->options->result, w, &folder);
+  options.result = folder;
+  if (status == TN_OK)
+    status = load(&e);
+  for (size_t i = 0; status == TN_OK && i < options.n_expressions; ++i)
+    status = add_expression(&e, options.expressions[i]);
+  if (status == TN_OK)
+    status = TN_NEW(n * e.problem->n_coordinates, &block);
+  for (size_t c = 0; status == TN_OK && c < e.problem->n_coordinates; ++c) {
+    e.column[c] = block + c * n;
+    for (size_t i = 0; (e.given >> c & 1) && i < n; ++i)
+      block[c * n + i] = whole->column[c][index[i]];
+  }
+  if (status == TN_OK)
+    status = evaluate_here(&e);
+  for (size_t k = 0; status == TN_OK && k < whole->n_items; ++k)
+    for (size_t i = 0; i < n; ++i)
+      whole->values[k * whole->n + index[i]] = e.values[k * n + i];
+  tn_free(&block);
+  close_evaluation(&e);
+  tn_free(&folder);
+  return status;
+}
+
+static tn_status evaluate(evaluation *e) {
+  size_t *index = NULL;
+  if (e->windows == 0)
+    return evaluate_here(e);
+  if (!(e->given >> pn_time_axis(e->problem) & 1))
+    return TN_FAIL(TN_EINPUT, "%s: the result has windows in time, so a point needs a value of `%s`",
+                   e->options->result, e->problem->coordinates[pn_time_axis(e->problem)].name);
+  tn_status status = TN_NEW(e->n_items * e->n, &e->values);
+  if (status == TN_OK)
+    status = TN_NEW(e->n, &index);
+  for (size_t w = 1; status == TN_OK && w <= e->windows; ++w) {
+    size_t n = points_of(e, w, index);
+    if (n > 0)
+      status = evaluate_window(e, w, n, index);
+  }
+  tn_free(&index);
   return status;
 }
 
@@ -372,8 +441,31 @@ static tn_status check_options(const pn_eval_options *o) {
   return TN_OK;
 }
 
+/* The problem of the whole time: the file with the overrides that all windows share. */
+static tn_status load_whole(evaluation *e) {
+  char *folder = NULL;
+  size_t n = 0;
+  TN_TRY(pn_window_folder(e->options->result, 1, &folder));
+  tn_status status = pn_saved_open(folder, &e->saved);
+  tn_free(&folder);
+  TN_TRY(status);
+  while (n < e->saved->n_overrides && strcmp(e->saved->overrides[n], PN_WINDOW_MARK) != 0)
+    ++n;
+  TN_TRY(pn_problem_parse(e->saved->problem_file, e->saved->text, n,
+                          (const char *const *)e->saved->overrides, &e->problem));
+  e->windows = e->problem->windows;
+  if (e->options->compare || (e->options->out && ends_in(e->options->out, ".c")))
+    return TN_FAIL(TN_EUNSUPPORTED,
+                   "%s has windows in time: compare or write the function of one of them, as "
+                   "%s/window=1",
+                   e->options->result, e->options->result);
+  return TN_OK;
+}
+
 static tn_status load(evaluation *e) {
   tn_dtype dtype = TN_F64;
+  if (pn_windows_in(e->options->result) > 0)
+    return load_whole(e);
   TN_TRY(pn_saved_open(e->options->result, &e->saved));
   TN_TRY(pn_saved_problem(e->saved, &e->problem));
   TN_TRY(pn_problem_dtype(e->problem, &dtype));
@@ -403,20 +495,24 @@ static tn_status eval(evaluation *e) {
   return write_values(e);
 }
 
+static void close_evaluation(evaluation *e) {
+  for (size_t k = 0; e->names != NULL && k < e->n_items; ++k)
+    tn_free(&e->names[k]);
+  tn_free(&e->names);
+  tn_free(&e->items);
+  tn_free(&e->values);
+  tn_free(&e->theta);
+  pn_grid_free(&e->grid);
+  pn_table_free(&e->points);
+  pn_model_free(&e->model);
+  tn_pool_free(&e->pool);
+  pn_problem_free(&e->problem);
+  pn_saved_free(&e->saved);
+}
+
 tn_status pn_eval(const pn_eval_options *options) {
   evaluation e = {.options = options};
   tn_status status = eval(&e);
-  for (size_t k = 0; e.names != NULL && k < e.n_items; ++k)
-    tn_free(&e.names[k]);
-  tn_free(&e.names);
-  tn_free(&e.items);
-  tn_free(&e.values);
-  tn_free(&e.theta);
-  pn_grid_free(&e.grid);
-  pn_table_free(&e.points);
-  pn_model_free(&e.model);
-  tn_pool_free(&e.pool);
-  pn_problem_free(&e.problem);
-  pn_saved_free(&e.saved);
+  close_evaluation(&e);
   return status;
 }

@@ -151,6 +151,15 @@ static tn_status check_numbers(const pn_source *source, const char *value, size_
   return TN_OK;
 }
 
+/* An empty value takes the key out. */
+static void drop(pn_toml *parent, const pn_toml *child) {
+  size_t kept = 0;
+  for (size_t i = 0; i < parent->n; ++i)
+    if (parent->items[i] != child)
+      parent->items[kept++] = parent->items[i];
+  parent->n = kept;
+}
+
 tn_status pn_toml_set(pn_arena *arena, pn_toml *root, const char *override) {
   pn_source *source = NULL;
   char *copy = NULL, *path = NULL;
@@ -165,7 +174,7 @@ tn_status pn_toml_set(pn_arena *arena, pn_toml *root, const char *override) {
   size_t path_length = (size_t)(equals - override);
   TN_TRY(pn_arena_text(arena, override, path_length, &path));
 
-  pn_toml *node = root;
+  pn_toml *node = root, *parent = NULL;
   size_t begin = 0, depth = 0;
   while (begin <= path_length) {
     size_t length = strcspn(path + begin, ".");
@@ -174,11 +183,16 @@ tn_status pn_toml_set(pn_arena *arena, pn_toml *root, const char *override) {
       return pn_fail_at(TN_EINPUT, place, 1, "the path `%s` has an empty or too deep part", path);
     char *key = NULL;
     TN_TRY(pn_arena_text(arena, path + begin, length, &key));
+    parent = node;
     TN_TRY(descend(arena, node, key, depth == 1, place, &node));
     begin += length + 1;
   }
 
   const char *value = copy + path_length + 1;
+  if (!*value && parent->kind == PN_TOML_TABLE) {
+    drop(parent, node);
+    return TN_OK;
+  }
   pn_toml *read = NULL;
   TN_TRY(check_numbers(source, value, path_length + 2));
   pn_toml kept = *node;

@@ -17,6 +17,7 @@
 #include "pinn/read.h"
 #include "pinn/region.h"
 #include "pinn/warm.h"
+#include "pinn/windows.h"
 
 enum { MOST_UNKNOWNS = 64, LARGEST_FILE = 16 << 20, WARNING = 512 };
 
@@ -439,7 +440,9 @@ static tn_status read_all(pn_problem *p, size_t n_overrides, const char *const *
   TN_TRY(pn_read_exact(p, root));
   pn_moving_ranges(p);
   TN_TRY(pn_read_units(p, pn_toml_find(root, "units")));
-  return pn_read_settings(p, root);
+  TN_TRY(pn_read_settings(p, root));
+  TN_TRY(pn_windows_read(p, pn_toml_find(root, "time")));
+  return pn_windows_check(p);
 }
 
 static tn_status parse(const char *file_name, const char *text, size_t length, size_t n_overrides,

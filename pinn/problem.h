@@ -317,6 +317,8 @@ typedef struct pn_problem {
   bool warm;          /* warm.c has looked at `from` of all networks */
   uint64_t wave_seed; /* of fixed Fourier features: seed, unless weights come from a run with another */
   double seconds; /* 0 = no limit */
+  size_t windows; /* of the time, solved one after the other; 1: all at once */
+  pn_place windows_place;
   pn_output output;
   size_t n_warnings;
   char **warnings; /* whole texts, with place lines */

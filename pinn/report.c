@@ -479,7 +479,10 @@ static tn_status put_repeat(pn_run *run, pn_report *report) {
   pn_put(&text, run->sha256);
   add_pair(&c, "SHA-256 of it", &text);
   for (size_t i = 0; i < p->n_overrides; ++i) {
-    pn_put(&text, p->overrides[i]);
+    size_t length = strlen(p->overrides[i]);
+    pn_put_bytes(&text, p->overrides[i], length < 200 ? length : 200);
+    if (length >= 200)
+      pn_put(&text, " ...");
     add_pair(&c, "--set", &text);
   }
   TN_TRY(put_pairs(report, &c));

@@ -18,6 +18,7 @@
  * interrupted run.
  */
 #include "pinn/result.h"
+#include "pinn/windows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -357,6 +358,9 @@ static tn_status read_head(pn_saved *s) {
 tn_status pn_saved_open(const char *result, pn_saved **out) {
   *out = NULL;
   pn_saved *s = NULL;
+  if (pn_windows_in(result) > 0)
+    return TN_FAIL(TN_EINPUT, "%s holds windows in time: name one of them, as %s/window=1", result,
+                   result);
   TN_TRY(TN_NEW(1, &s));
   tn_status status = pn_path_is_folder(result) ? pn_path_join(result, "result.h5", &s->path)
                                                : tn_copy_text(result, &s->path);

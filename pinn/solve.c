@@ -30,6 +30,7 @@
 #include "pinn/result.h"
 #include "pinn/summary.h"
 #include "pinn/values.h"
+#include "pinn/windows.h"
 
 double pn_clock(void) {
   struct timespec t = {0, 0};
@@ -88,7 +89,7 @@ static tn_status standard_name(const char *problem, char **out) {
 static tn_status holds_result(const char *folder, bool *out) {
   char *path = NULL;
   TN_TRY(pn_path_join(folder, "result.h5", &path));
-  *out = pn_path_exists(path);
+  *out = pn_path_exists(path) || pn_windows_in(folder) > 0;
   tn_free(&path);
   return TN_OK;
 }
@@ -165,6 +166,13 @@ static tn_status make_fresh(pn_run *run) {
   return status == TN_OK ? pn_lock_folder(run->folder, &run->lock) : status;
 }
 
+tn_status pn_run_folder(pn_run *run) {
+  if (run->options->resume)
+    return find_resumed(run);
+  TN_TRY(refuse_used(run->options));
+  return make_fresh(run);
+}
+
 /* ---- Set-up -------------------------------------------------------------------------------------
  * */
 
@@ -208,7 +216,7 @@ static tn_status make_model(pn_run *run, size_t threads) {
   return pn_model_new(run->problem, dtype, &run->model);
 }
 
-static tn_status make_training(pn_run *run) {
+static tn_status make_training(pn_run *run, const pn_window *window) {
   pn_train_options options = {
       .seed = run->seed,
       .seconds = run->limit,
@@ -219,6 +227,10 @@ static tn_status make_training(pn_run *run) {
       .stop = on_poll,
       .ranks = &run->ranks,
   };
+  if (window) {
+    options.n_theta = window->n_theta;
+    options.theta = window->theta;
+  }
   return pn_training_new(run->model, run->pool, &options, &run->training);
 }
 
@@ -312,11 +324,11 @@ static tn_status open_folder(pn_run *run) {
   return pn_ranks_text(&run->ranks, "folder", &run->folder);
 }
 
-static tn_status prepare(pn_run *run) {
+static tn_status prepare(pn_run *run, const pn_window *window) {
   pn_saved *saved = NULL;
   tn_status status = read_input(run, &saved);
   if (status == TN_OK)
-    status = make_training(run);
+    status = make_training(run, window);
   if (status == TN_OK && saved != NULL)
     status = pn_ranks_agree(&run->ranks, "restoring the saved run", restore(run, saved));
   if (status == TN_OK)
@@ -410,13 +422,14 @@ static void tear_down(pn_run *run) {
   tn_free(&run->failure);
 }
 
-tn_status pn_solve(const pn_solve_options *options, pn_outcome *outcome) {
+tn_status pn_solve_window(const pn_solve_options *options, const pn_window *window,
+                          pn_outcome *outcome) {
   double started = pn_clock();
   pn_run run = {
       .options = options, .lock = -1, .floor = NAN, .ranks = {.comm = options->comm}};
   *outcome = PN_NOT_CONVERGED;
   run.terminal = pn_ranks_lead(&run.ranks) ? options->terminal : NULL;
-  tn_status status = prepare(&run);
+  tn_status status = prepare(&run, window);
   if (status == TN_OK)
     status = pn_banner_start(&run, run.terminal);
   if (status == TN_OK) {
@@ -425,6 +438,8 @@ tn_status pn_solve(const pn_solve_options *options, pn_outcome *outcome) {
   }
   if (status == TN_OK)
     status = write_all(&run, started);
+  if (status == TN_OK && window != NULL && window->finish && run.failure == NULL)
+    status = window->finish(window->context, &run);
   if (status == TN_OK) {
     *outcome = pn_training_result(run.training)->outcome;
     tell_figures(&run);

@@ -271,6 +271,8 @@ static tn_status build(pn_training *t) {
   t->loss = e->loss;
   TN_TRY(pn_training_apply(t));
   TN_TRY(pn_model_init(e->model, t->options.seed, t->theta));
+  if (t->options.theta && t->options.n_theta == t->n)
+    memcpy(t->theta, t->options.theta, t->n * sizeof *t->theta);
   memcpy(t->good, t->theta, t->n * sizeof *t->theta);
   TN_TRY(pn_metrics_new(e->scopes, t->options.seed, t->pool, &t->metrics));
   TN_TRY(measure_step(t));

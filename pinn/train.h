@@ -79,6 +79,8 @@ typedef struct pn_train_options {
    * asked; the others wait for it. */
   tn_status (*checkpoint)(void *context, pn_training *training, bool stage_end);
   int (*stop)(void *context); /* polled between steps: a signal number, or 0 */
+  size_t n_theta;             /* weights to start from in place of random ones, if so many are wanted */
+  const double *theta;
   pn_ranks *ranks;            /* that train together, those of the pool; borrowed. NULL: one process */
 } pn_train_options;
 
