@@ -569,12 +569,8 @@ static tn_status check_function(pn_naming *scope, pn_definition *d) {
 
 tn_status pn_resolve_definition(pn_problem *problem, size_t index) {
   pn_definition *d = &problem->definitions[index];
-  if (d->state == 2)
+  if (d->state == 2 || d->library)
     return TN_OK;
-  if (d->library) {
-    d->state = 2;
-    return TN_OK;
-  }
   if (d->state == 1)
     return pn_fail_at(TN_EINPUT, d->place, strlen(d->name), "`%s` is defined by itself", d->name);
   d->state = 1;
