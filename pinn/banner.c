@@ -30,10 +30,11 @@ static void put_wrapped(FILE *out, const char *label, size_t indent, const char 
 }
 
 static tn_status put_text(FILE *out, const char *label, pn_text *text) {
-  TN_TRY(pn_text_status(text));
-  put_wrapped(out, label, LABEL, text->text != NULL ? text->text : "");
+  tn_status status = pn_text_status(text);
+  if (status == TN_OK)
+    put_wrapped(out, label, LABEL, text->text != NULL ? text->text : "");
   pn_text_free(text);
-  return TN_OK;
+  return status;
 }
 
 /* ---- Before the first step ------------------------------------------------------------------- */
@@ -308,6 +309,8 @@ static tn_status put_fresh(const pn_run *run, FILE *out) {
   const pn_train_result *r = pn_training_result(run->training);
   pn_text text = {0};
   char brief[24];
+  if (r->n_terms == 0)
+    return TN_OK;
   for (size_t m = 0; m < r->n_terms; ++m) {
     pn_putf(&text, "%s%s %s", m > 0 ? ",  " : "", pn_training_checked(run->training, m)->name,
             pn_brief(r->terms[m].relative, brief));
@@ -315,17 +318,19 @@ static tn_status put_fresh(const pn_run *run, FILE *out) {
       pn_putf(&text, " (%.3g sigma)", r->terms[m].noise);
   }
   pn_put(&text, "  (relative)");
-  return r->n_terms > 0 ? put_text(out, "fresh pts", &text) : TN_OK;
+  return put_text(out, "fresh pts", &text);
 }
 
 static tn_status put_checks(const pn_run *run, FILE *out) {
   pn_text text = {0};
+  if (run->problem->n_checks == 0)
+    return TN_OK;
   for (size_t i = 0; i < run->problem->n_checks; ++i) {
     pn_put(&text, i > 0 ? ",  " : "");
     pn_put_check(&text, run, i);
   }
   pn_put(&text, "  (relative)");
-  return run->problem->n_checks > 0 ? put_text(out, "checks", &text) : TN_OK;
+  return put_text(out, "checks", &text);
 }
 
 static const char *outcome_word(const pn_run *run) {
