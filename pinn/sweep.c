@@ -319,8 +319,8 @@ static tn_status start(sweep *s, size_t n_sweeps, const char *const *sweeps, siz
     return TN_FAIL(TN_EINPUT, "--sweep is given %zu times, at most %d", n_sweeps, MOST_SWEEPS);
   *runs = s->seeds;
   for (size_t k = 0; k < n_sweeps; ++k) {
+    ++s->n_dimensions; /* first: the values of one that fails are freed as well */
     TN_TRY(read_dimension(sweeps[k], &s->dimensions[k]));
-    ++s->n_dimensions;
     for (size_t i = 0; i < k; ++i) {
       const dimension *a = &s->dimensions[i], *b = &s->dimensions[k];
       if (a->n_path == b->n_path && memcmp(a->path, b->path, a->n_path) == 0)
