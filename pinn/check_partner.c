@@ -17,7 +17,7 @@ enum { STEPS = 512 };
 bool pn_region_partner(const pn_problem *p, const double *point, size_t axis, double *out) {
   const pn_coordinate *c = &p->coordinates[axis];
   double at[PN_MAX_COORDINATES], step = (c->hi - c->lo) / STEPS, inside = NAN, outside = NAN;
-  memcpy(at, point, sizeof at);
+  memcpy(at, point, p->n_coordinates * sizeof *at);
   at[axis] = point[axis] + 0.01 * step;
   bool up = pn_domain_holds(p, at) && point[axis] < c->hi;
   double way = up ? 1 : -1;
