@@ -108,6 +108,8 @@ static tn_status put_plan_line(const pn_run *run, FILE *out) {
   double seconds = costly ? INFINITY : steps * pn_training_step_seconds(run->training);
   if (run->limit > 0 && run->limit < seconds)
     seconds = run->limit;
+  if (run->problem->causal)
+    pn_putf(&text, "; causal, %zu chunks", run->problem->chunks);
   if (isfinite(seconds)) {
     pn_put(&text, "; up to ");
     put_duration(&text, seconds);

@@ -60,6 +60,8 @@ static tn_status add_row(pn_loss *l, size_t m, size_t r, size_t site) {
     TN_TRY(pn_scope_column(scope, PN_SHARE, "share", &share));
     row->raw_weight = row->raw_weight.graph ? tn_mul(row->raw_weight, share) : share;
   }
+  if (l->model->problem->causal && !term->is_condition)
+    TN_TRY(pn_causal_row(l, row, scope));
   return pn_scopes_mean(l->scopes, site);
 }
 
@@ -174,7 +176,7 @@ tn_status pn_loss_hand_over(pn_loss *l, tn_exec *exec) {
     for (size_t r = 0; r < term->n_relations; ++r)
       TN_TRY(tn_exec_set(exec, term->inverse[r], 1 / term->scale[r]));
   }
-  return TN_OK;
+  return pn_causal_bind(l, exec);
 }
 
 tn_status pn_slot_new(pn_loss *l, size_t n, const tn_value *outputs, pn_program *out) {
@@ -232,6 +234,7 @@ static tn_status build(pn_loss *l) {
 static void free_programs(pn_loss *l) {
   pn_slot_free(&l->gradient);
   pn_slot_free(&l->value);
+  pn_slot_free(&l->chunks);
   pn_loss_rows_free(l);
   pn_qr_free(l);
 }
@@ -426,6 +429,8 @@ void pn_loss_free(pn_loss **loss) {
   tn_free(&l->order);
   tn_free(&l->last);
   tn_free(&l->sums);
+  tn_free(&l->chunk);
+  tn_free(&l->chunk_weight);
   tn_free(loss);
 }
 

@@ -154,6 +154,13 @@ const pn_channel *pn_loss_channel_list(const pn_loss *loss, size_t *n);
 /* The exponents and counts as a checkpoint sees them; restoring builds the programs anew. */
 tn_status pn_loss_visit_channels(pn_loss *loss, pn_state_visitor *visitor) TN_MUST_USE;
 
+/* ---- Causal weights (objective_causal.c) -------------------------------------------------------- */
+
+/* L_k: mean of (F / s)^2 of all equations at the points of chunk k of the time; 0 where there is no point. */
+tn_status pn_causal_losses(pn_loss *loss, const double *theta, double *sums) TN_MUST_USE;
+/* Weights of the chunks, from the next pn_loss_bind on; [n_chunks]. */
+void pn_causal_set(pn_loss *loss, const double *weight);
+
 /* ---- Scales (scale.c) ------------------------------------------------------------------------ */
 
 /* Sets model->unknown_scale (powers of two) and unknown_scale_source. The points of the sites must

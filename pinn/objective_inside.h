@@ -84,6 +84,10 @@ struct pn_loss {
   size_t zeros;                                  /* of the last gradient */
   size_t n_channels;
   pn_channel *channel;
+  size_t n_chunks; /* of the time, for causal weights; 0: none */
+  tn_value *chunk; /* [n_chunks] their weights: run-time numbers of the model's dtype */
+  double *chunk_weight;
+  pn_program chunks; /* F / s of all rows, for the sums of chunks */
 };
 
 /* Copies of the loss in the program of several losses. */
@@ -119,6 +123,10 @@ void pn_loss_update_work(pn_loss *l);
 bool pn_group_label(const ag_group_report *group, size_t k, char *label, size_t size);
 /* ag_resolve_options.scale; context: the loss. */
 int pn_loss_exponent(void *context, const char *field, const char *label);
+
+/* objective_causal.c: the weight by time of an equation's row, times what the row has; numbers for an executor. */
+tn_status pn_causal_row(pn_loss *l, pn_row *row, pn_scope *scope) TN_MUST_USE;
+tn_status pn_causal_bind(const pn_loss *l, tn_exec *exec) TN_MUST_USE;
 
 /* Slots of objective_rows.c. */
 tn_status pn_loss_residual(pn_objective *f, const double *theta, double *r);

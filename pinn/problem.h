@@ -319,6 +319,8 @@ typedef struct pn_problem {
   double seconds; /* 0 = no limit */
   size_t windows; /* of the time, solved one after the other; 1: all at once */
   pn_place windows_place;
+  bool causal;   /* later times count once earlier ones are solved */
+  size_t chunks; /* of the time, for causal */
   pn_output output;
   size_t n_warnings;
   char **warnings; /* whole texts, with place lines */

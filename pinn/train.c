@@ -36,6 +36,8 @@ tn_status pn_training_apply(pn_training *t) {
     for (size_t r = 0; r < pn_loss_relations(t->loss, m); ++r)
       pn_loss_set_scale(t->loss, m, r, t->scale[k++]);
   }
+  if (t->causal)
+    pn_causal_set(t->loss, t->causal);
   return pn_loss_bind(t->loss);
 }
 
@@ -189,6 +191,7 @@ static tn_status allocate(pn_training *t) {
   for (size_t m = 0; m < n_terms; ++m)
     t->n_scales += t->sites->terms[m].term->n_relations;
   TN_TRY(TN_NEW(t->n, &t->theta));
+  TN_TRY(pn_causal_new(t));
   TN_TRY(TN_NEW(t->n, &t->good));
   TN_TRY(TN_NEW(t->n, &t->incoming));
   TN_TRY(TN_NEW(n_terms, &t->weight));
@@ -323,6 +326,7 @@ void pn_training_free(pn_training **training) {
   pn_plan_free(&t->plan);
   pn_history_free(&t->history);
   tn_free(&t->theta);
+  tn_free(&t->causal);
   tn_free(&t->good);
   tn_free(&t->incoming);
   tn_free(&t->weight);

@@ -50,6 +50,8 @@ struct pn_training {
   double *relative; /* [n_terms] scratch of progress calls */
   double *error;    /* [n_unknowns] likewise: the last errors measured */
   double *parameter; /* [n_parameters] likewise: their values */
+  size_t causal_level; /* of the ladder of eps */
+  double *causal;      /* [problem->chunks] weights of the chunks; NULL: none */
   pn_history history;
   pn_train_result result;
   const char **texts; /* n_unknowns + n_terms, in the model's arena */
@@ -80,6 +82,13 @@ void pn_low_sum(pn_training *t);
 /* What made a pure or scaled run fail, for the detector; "" if nothing is known. */
 void pn_low_detect(const pn_training *t, char *text, size_t size);
 tn_status pn_low_visit(pn_training *t, pn_state_visitor *visitor, bool open) TN_MUST_USE;
+
+/* train_causal.c: weights by time from the losses of the chunks at theta; they are handed over. */
+tn_status pn_causal_new(pn_training *t) TN_MUST_USE;
+tn_status pn_causal_update(pn_training *t) TN_MUST_USE;
+/* Between two steps: is it time for it? The optimizer is told. */
+tn_status pn_causal_step(pn_training *t) TN_MUST_USE;
+tn_status pn_causal_visit(pn_training *t, pn_state_visitor *v) TN_MUST_USE;
 
 /* Replaces the points of the volumes by where the residual is large. */
 tn_status pn_training_refine(pn_training *t) TN_MUST_USE;

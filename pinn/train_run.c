@@ -158,6 +158,7 @@ static tn_status weigh(pn_training *t) {
     t->weight[m] = term->weight ? 1 : term->weight_number;
   }
   TN_TRY(pn_training_apply(t));
+  TN_TRY(pn_causal_update(t));
   pn_data_weigh(t->loss, t->sites->n_terms, t->weight);
   memcpy(t->relative, t->weight, t->sites->n_terms * sizeof *t->weight);
   TN_TRY(t->scheme->start(t->loss, t->theta, t->weight));
@@ -324,6 +325,7 @@ static tn_status one_step(pn_training *t, bool *done) {
                                   .seed = t->options.seed,
                                   .rate = pn_schedule_rate(&stage->schedule, t->stage_step),
                                   .scaler = t->scaled && !t->scaler.frozen ? &t->scaler : NULL};
+  TN_TRY(pn_causal_step(t));
   TN_TRY(prepare_points(t));
   memcpy(t->incoming, t->theta, t->n * sizeof *t->theta);
   TN_TRY(pn_opt_step(t->opt, &context, pn_loss_objective(t->loss), t->theta, &r));

@@ -164,6 +164,7 @@ tn_status pn_training_visit(pn_training *t, pn_state_visitor *v) {
   TN_TRY(v->doubles(v, "unknown_scale", t->problem->n_unknowns, t->main.model->unknown_scale));
   TN_TRY(v->doubles(v, "scale", t->n_scales, t->scale));
   TN_TRY(v->doubles(v, "weight", t->sites->n_terms, t->weight));
+  TN_TRY(pn_causal_visit(t, v));
   for (size_t i = 0; i < t->sites->n_sites; ++i)
     TN_TRY(visit_site(t->problem, &t->sites->sites[i], v));
   for (size_t s = 0; s < t->plan.n; ++s)

@@ -13,7 +13,7 @@
 #include "pinn/data.h"
 #include "pinn/read.h"
 
-enum { MOST_WINDOWS = 1000 };
+enum { MOST_WINDOWS = 1000, MOST_CHUNKS = 64 };
 
 size_t pn_time_axis(const pn_problem *p) {
   for (size_t c = 0; c < p->n_coordinates; ++c)
@@ -31,6 +31,16 @@ void pn_window_range(const pn_coordinate *time, size_t w, size_t n, double range
 tn_status pn_windows_read(pn_problem *p, const pn_toml *table) {
   const pn_toml *node = pn_toml_find(table, "windows");
   p->windows = 1;
+  p->causal = pn_read_flag(pn_toml_find(table, "causal"), false);
+  TN_TRY(pn_read_count(p, pn_toml_find(table, "chunks"), NULL, 32, &p->chunks));
+  if (p->chunks < 2 || p->chunks > MOST_CHUNKS)
+    return pn_fail_at(TN_EINPUT, pn_toml_find(table, "chunks")->place, 1,
+                      "time.chunks = %zu; expected 2 to %d", p->chunks, MOST_CHUNKS);
+  size_t t = pn_time_axis(p);
+  if (p->causal && (t == PN_NONE || p->coordinates[t].periodic || pn_moves(&p->coordinates[t])))
+    return pn_fail_at(TN_EINPUT, pn_toml_find(table, "causal")->place, 1,
+                      "time.causal asks for a time coordinate with a start and an end%s",
+                      t == PN_NONE ? "; there is none" : "");
   if (!node)
     return TN_OK;
   TN_TRY(pn_read_count(p, node, NULL, 1, &p->windows));

@@ -344,7 +344,7 @@ static const struct {
              {"08b_inverse", NULL, NULL},
              {"09_field", NULL, NULL},
              {"10_beam", NULL, NULL},
-             {"11_allen_cahn", ":6:29: ", "causal"},
+             {"11_allen_cahn", NULL, NULL},
              {"12_layer", NULL, NULL},
              {"13_volterra", NULL, NULL},
              {"14_ball", NULL, NULL},
