@@ -294,7 +294,10 @@ static tn_status evaluate(evaluation *e) {
     status = TN_NEW(e->n, &index);
   for (size_t w = 1; status == TN_OK && w <= e->windows; ++w) {
     size_t n = points_of(e, w, index);
-    if (n > 0)
+    if (n > 0 && w > pn_windows_in(e->options->result))
+      status = TN_FAIL(TN_EINPUT, "%s: %zu points lie in window %zu of %zu, which is not solved yet",
+                       e->options->result, n, w, e->windows);
+    else if (n > 0)
       status = evaluate_window(e, w, n, index);
   }
   tn_free(&index);

@@ -66,6 +66,7 @@ done
 cp w/window=2/summary.json two.json
 digest() { sed -n 's/.*"weights_sha256": *"\([0-9a-f]*\)".*/\1/p' "$1"; }
 rm -r w/window=2
+value w late.csv | grep -q 'lie in window 2 of 2, which is not solved yet' || fail 'a window that is not there'
 "$PINN" solve decay.toml --threads 1 --out w --resume --quiet >out.txt 2>&1 || fail '--resume makes the missing window'
 [ "$(digest two.json)" = "$(digest w/window=2/summary.json)" ] || fail 'the same bits after --resume'
 
