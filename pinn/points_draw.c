@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "pinn/region.h"
+#include "pinn/samplers.h"
 #include "pinn/sobol.h"
 
 enum { FEWEST_TRIES = 1 << 16 };
@@ -72,7 +73,7 @@ double pn_points_place(const pn_coordinate *axis, double u) {
 typedef struct source {
   const pn_problem *problem;
   const pn_site *site;
-  enum { SOBOL, UNIFORM, GRID } kind;
+  enum { SOBOL, UNIFORM, GRID, HALTON, LATIN } kind;
   tn_stream stream;
   size_t f;    /* free coordinates */
   size_t side; /* GRID: points along each */
@@ -89,6 +90,10 @@ static double choice(const source *s, size_t index) {
 static tn_status unit_points(const source *s, size_t first, size_t n, double *u) {
   if (s->kind == SOBOL)
     return pn_sobol(s->f, s->stream, first, n, u);
+  if (s->kind == HALTON)
+    return pn_halton(s->f, s->stream, first, n, u);
+  if (s->kind == LATIN)
+    return pn_latin(s->f, s->stream, first, n, u);
   for (size_t i = 0; i < n; ++i) {
     uint64_t index = first + i;
     for (size_t c = 0, k = 0; c < s->problem->n_coordinates; ++c) {
@@ -155,6 +160,10 @@ static void start_source(const pn_sites *sites, const pn_site *site, const pn_dr
   const char *sampler = problem->points.sampler;
   if (sampler && strcmp(sampler, "uniform") == 0)
     s->kind = UNIFORM;
+  if (sampler && strcmp(sampler, "halton") == 0)
+    s->kind = HALTON;
+  if (sampler && strcmp(sampler, "lhs") == 0)
+    s->kind = LATIN;
   if (sampler && strcmp(sampler, "grid") == 0 && draw->kind == PN_DRAW_TRAIN) {
     s->kind = GRID;
     size_t f = pn_points_bits(site->free_);
