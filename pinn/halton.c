@@ -3,8 +3,9 @@
  *   x_j(i) = sum_k ((d_k(i) + s_jk) mod p_j) p_j^(-k-1) + p_j^(-K) / 2
  *
  * d_k the digits of i in the base p_j, the j-th prime; K digits, so many that p_j^K reaches 2^52. Without shifts the sequence
- * starts in one corner and its higher dimensions run along diagonals for long; a shift of each digit keeps every
- * stratification of the sequence (one point in each of p^k parts of an axis among p^k in a row from a multiple of p^k).
+ * starts in one corner. A shift of each digit makes a point uniform and keeps every stratification of the sequence (one point
+ * in each of p^k parts of an axis among p^k in a row from a multiple of p^k). It does not break up the diagonals along which
+ * pairs of large primes run for their first points: with many coordinates Sobol points are better.
  */
 #include <math.h>
 

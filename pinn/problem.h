@@ -224,7 +224,7 @@ typedef struct pn_term { /* an equation or a condition */
 
 typedef struct pn_points {
   size_t interior;     /* 0 = auto */
-  const char *sampler; /* "sobol", "uniform", "grid" */
+  const char *sampler; /* "sobol", "uniform", "grid", "halton", "lhs" */
   const char *refine;  /* "none", "rad" */
   size_t every;        /* steps between refinements */
   size_t batch;        /* 0 = all */
