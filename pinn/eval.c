@@ -48,15 +48,6 @@ typedef struct evaluation {
 /* ---- Where --------------------------------------------------------------------------------------
  * */
 
-static size_t find_coordinate(const pn_problem *p, const char *name, size_t length) {
-  for (size_t c = 0; c < p->n_coordinates; ++c) {
-    if (strlen(p->coordinates[c].name) == length &&
-        strncmp(p->coordinates[c].name, name, length) == 0)
-      return c;
-  }
-  return PN_NONE;
-}
-
 static tn_status read_grid(evaluation *e) {
   e->n = 1;
   if (!e->options->grid)
@@ -74,7 +65,7 @@ static tn_status read_points(evaluation *e) {
   e->n = pn_table_rows(e->points);
   for (size_t k = 0; k < pn_table_columns(e->points); ++k) {
     const char *name = pn_table_column_name(e->points, k);
-    size_t c = find_coordinate(e->problem, name, strlen(name));
+    size_t c = pn_coordinate_find(e->problem, name, strlen(name));
     if (c == PN_NONE)
       continue; /* data of the user's */
     TN_TRY(pn_table_column(e->points, name, &e->column[c]));
@@ -340,7 +331,7 @@ static void dataset_name(const evaluation *e, size_t k, char name[64]) {
   bool plain = strlen(text) < 64 && strspn(text, letters) == strlen(text);
   for (size_t j = 0; plain && j < k; ++j)
     plain = strcmp(e->names[j], text) != 0;
-  if (plain && find_coordinate(e->problem, text, strlen(text)) == PN_NONE)
+  if (plain && pn_coordinate_find(e->problem, text, strlen(text)) == PN_NONE)
     snprintf(name, 64, "%s", text);
   else
     snprintf(name, 64, "expression%zu", k + 1);
@@ -377,11 +368,6 @@ static tn_status write_store(const evaluation *e) {
   return status;
 }
 
-static bool ends_in(const char *text, const char *end) {
-  size_t n = strlen(text), m = strlen(end);
-  return n > m && strcmp(text + n - m, end) == 0;
-}
-
 /* The solution as a function in C: no points, all coordinates that an item depends on. */
 static tn_status write_source(evaluation *e) {
   char note[512];
@@ -400,11 +386,11 @@ static tn_status write_values(const evaluation *e) {
   pn_table *table = NULL;
   char *text = NULL;
   size_t n = 0;
-  if (o->out != NULL && ends_in(o->out, ".vtk"))
+  if (o->out != NULL && pn_path_ends(o->out, ".vtk"))
     return pn_vtk_write(o->out, e->problem->title, &e->grid, e->n_items, names, e->values);
-  if (o->out != NULL && ends_in(o->out, ".svg"))
+  if (o->out != NULL && pn_path_ends(o->out, ".svg"))
     return pn_plot_write(o->out, e->problem, &e->grid, e->n_items, names, e->values);
-  if (o->out != NULL && ends_in(o->out, ".h5"))
+  if (o->out != NULL && pn_path_ends(o->out, ".h5"))
     return write_store(e);
   tn_status status = make_table(e, &table);
   if (status == TN_OK && o->out != NULL)
@@ -427,12 +413,12 @@ static tn_status check_options(const pn_eval_options *o) {
   static const char *const endings[] = {".csv", ".h5", ".vtk", ".svg", ".c"};
   bool known = o->out == NULL;
   for (size_t i = 0; i < sizeof endings / sizeof *endings && !known; ++i)
-    known = ends_in(o->out, endings[i]);
+    known = pn_path_ends(o->out, endings[i]);
   if (!known)
     return TN_FAIL(TN_EINPUT, "--out %s: the name must end in .csv, .h5, .vtk, .svg or .c", o->out);
-  if (o->out != NULL && o->points != NULL && (ends_in(o->out, ".vtk") || ends_in(o->out, ".svg")))
+  if (o->out != NULL && o->points != NULL && (pn_path_ends(o->out, ".vtk") || pn_path_ends(o->out, ".svg")))
     return TN_FAIL(TN_EINPUT, "--out %s: this is a picture of a grid; give --grid in place of --points", o->out);
-  if (o->out != NULL && ends_in(o->out, ".c") && (o->points != NULL || o->grid != NULL))
+  if (o->out != NULL && pn_path_ends(o->out, ".c") && (o->points != NULL || o->grid != NULL))
     return TN_FAIL(TN_EINPUT, "--out %s: a function in C has no --grid and no --points", o->out);
   if (o->out != NULL && strcmp(pn_path_name(o->out), "result.h5") == 0)
     return TN_FAIL(TN_EINPUT, "--out %s: runs are called result.h5; choose another name", o->out);
@@ -457,7 +443,7 @@ static tn_status load_whole(evaluation *e) {
   TN_TRY(pn_problem_parse(e->saved->problem_file, e->saved->text, n,
                           (const char *const *)e->saved->overrides, &e->problem));
   e->windows = e->problem->windows;
-  if (e->options->compare || (e->options->out && ends_in(e->options->out, ".c")))
+  if (e->options->compare || (e->options->out && pn_path_ends(e->options->out, ".c")))
     return TN_FAIL(TN_EUNSUPPORTED,
                    "%s has windows in time: compare or write the function of one of them, as "
                    "%s/window=1",
@@ -483,7 +469,7 @@ static tn_status eval(evaluation *e) {
   TN_TRY(load(e));
   if (e->options->compare != NULL)
     return pn_eval_compare(e->model, e->pool, e->theta, e->options->compare, e->options->terminal);
-  if (e->options->out != NULL && ends_in(e->options->out, ".c")) {
+  if (e->options->out != NULL && pn_path_ends(e->options->out, ".c")) {
     for (size_t i = 0; i < e->options->n_expressions; ++i)
       TN_TRY(add_expression(e, e->options->expressions[i]));
     return write_source(e);

@@ -39,8 +39,6 @@ static uint32_t coordinates_of(const pn_problem *p, size_t n, const char *const 
 
 /* "x=0:1:121,t=0.5", `most` coordinates varying. */
 static tn_status standard_grid(const pn_problem *p, uint32_t bits, size_t most, char **out) {
-  static const size_t standard[] = {1, 401, 121, 31};
-  const pn_output *o = &p->output;
   pn_text text = {0};
   size_t n = 0, seen = 0;
   for (size_t c = 0; c < p->n_coordinates; ++c)
@@ -50,16 +48,15 @@ static tn_status standard_grid(const pn_problem *p, uint32_t bits, size_t most, 
     const pn_coordinate *x = &p->coordinates[c];
     if (!(bits >> c & 1))
       continue;
-    size_t extent = o->n_grid == 0 ? standard[n] : o->n_grid == 1 ? o->grid[0] : o->grid[c < o->n_grid ? c : 0];
     pn_putf(&text, "%s%s=", seen > 0 ? "," : "", x->name);
     if (seen++ >= n) {
-      pn_put_number(&text, x->lo + (x->hi - x->lo) / 2);
+      pn_put_number(&text, x->shown[0] + (x->shown[1] - x->shown[0]) / 2);
       continue;
     }
-    pn_put_number(&text, x->lo);
+    pn_put_number(&text, x->shown[0]);
     pn_put(&text, ":");
-    pn_put_number(&text, x->hi);
-    pn_putf(&text, ":%zu", extent > 1 ? extent : 2);
+    pn_put_number(&text, x->shown[1]);
+    pn_putf(&text, ":%zu", pn_grid_extent(p, c, n));
   }
   return pn_text_take(&text, out, NULL);
 }

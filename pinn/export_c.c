@@ -416,18 +416,6 @@ static tn_status put_node(writer *w, size_t i, const tn_node *node) {
 
 /* ---- All --------------------------------------------------------------------------------------- */
 
-static tn_status lower_item(writer *w, const pn_item *item, tn_value *out) {
-  pn_expr *scalar = NULL;
-  if (item->kind == PN_ITEM_UNKNOWN)
-    return pn_lower_unknown(&w->scope, item->unknown, out);
-  if (item->kind == PN_ITEM_RELATION)
-    return pn_lower_relation(&w->scope, item->relation, out);
-  if (item->kind != PN_ITEM_EXPR)
-    return TN_FAIL(TN_EINPUT, "export to C: an exact solution is in the problem file");
-  TN_TRY(pn_scalar(w->model->problem, item->expr, item->component, NULL, &scalar));
-  return pn_lower(&w->scope, scalar, out);
-}
-
 static tn_status compile(writer *w, size_t n, const pn_item *items) {
   const ag_resolve_options options = {.nested = true};
   tn_value *out = NULL;
@@ -435,7 +423,9 @@ static tn_status compile(writer *w, size_t n, const pn_item *items) {
   TN_TRY(TN_NEW(n, &out));
   tn_status status = TN_OK;
   for (size_t k = 0; status == TN_OK && k < n; ++k)
-    status = lower_item(w, &items[k], &out[k]);
+    status = items[k].kind == PN_ITEM_EXACT
+                 ? TN_FAIL(TN_EINPUT, "export to C: an exact solution is in the problem file")
+                 : pn_item_lower(&items[k], &w->scope, NULL, &out[k]);
   if (status == TN_OK && w->scope.mean)
     status = TN_FAIL(TN_EUNSUPPORTED, "export to C: a mean over points of the domain has no form there");
   if (status == TN_OK)

@@ -74,6 +74,22 @@ tn_status pn_path_stem(const char *path, char **out) {
   return copy_bytes(name, dot && dot > name ? (size_t)(dot - name) : strlen(name), out);
 }
 
+tn_status pn_path_named(const char *path, const char *ending, char **out) {
+  char *stem = NULL;
+  TN_TRY(pn_path_stem(path, &stem));
+  size_t n = strlen(stem) + strlen(ending) + 1;
+  tn_status status = TN_NEW(n, out);
+  if (status == TN_OK)
+    snprintf(*out, n, "%s%s", stem, ending);
+  tn_free(&stem);
+  return status;
+}
+
+bool pn_path_ends(const char *path, const char *ending) {
+  size_t n = strlen(path), m = strlen(ending);
+  return n > m && strcmp(path + n - m, ending) == 0;
+}
+
 /* ---- Folders --------------------------------------------------------------------------------- */
 
 /* mkdir of each prefix of path that ends before a slash, then of path itself unless `parents`. */

@@ -29,6 +29,9 @@ bool pn_path_is_folder(const char *path);
 tn_status pn_path_join(const char *folder, const char *name, char **out) TN_MUST_USE;
 tn_status pn_path_folder(const char *path, char **out) TN_MUST_USE; /* "a" of a/b.c, "." of b.c */
 tn_status pn_path_stem(const char *path, char **out) TN_MUST_USE;   /* "b" of a/b.c, ".b" of .b */
+/* "b" and the ending: "b.out" of a/b.c and ".out". Owned. */
+tn_status pn_path_named(const char *path, const char *ending, char **out) TN_MUST_USE;
+bool pn_path_ends(const char *path, const char *ending); /* and has something before it */
 const char *pn_path_name(const char *path);                         /* "b.c" of a/b.c, borrowed */
 
 /* Makes a folder and its parents; one that exists already is fine. */

@@ -38,8 +38,16 @@ tn_status pn_grid_new(size_t n_axes, const size_t *coordinate, const double *lo,
   return status;
 }
 
-tn_status pn_grid_of_unknown(const pn_problem *problem, size_t unknown, pn_grid *out) {
+size_t pn_grid_extent(const pn_problem *problem, size_t coordinate, size_t n_axes) {
   static const size_t standard[] = {1, 401, 121, 31};
+  const pn_output *o = &problem->output;
+  size_t extent = o->n_grid == 0   ? standard[n_axes]
+                  : o->n_grid == 1 ? o->grid[0]
+                                   : o->grid[coordinate < o->n_grid ? coordinate : 0];
+  return extent < 2 ? 2 : extent;
+}
+
+tn_status pn_grid_of_unknown(const pn_problem *problem, size_t unknown, pn_grid *out) {
   const pn_unknown *u = &problem->unknowns[unknown];
   double lo[PN_MAX_COORDINATES], hi[PN_MAX_COORDINATES];
   size_t extent[PN_MAX_COORDINATES];
@@ -47,14 +55,9 @@ tn_status pn_grid_of_unknown(const pn_problem *problem, size_t unknown, pn_grid 
   if (u->n_of > 3)
     return TN_OK;
   for (size_t j = 0; j < u->n_of; ++j) {
-    const pn_output *output = &problem->output;
     lo[j] = problem->coordinates[u->of[j]].shown[0];
     hi[j] = problem->coordinates[u->of[j]].shown[1];
-    extent[j] = output->n_grid == 0   ? standard[u->n_of]
-                : output->n_grid == 1 ? output->grid[0]
-                                      : output->grid[u->of[j] < output->n_grid ? u->of[j] : 0];
-    if (extent[j] < 2)
-      extent[j] = 2;
+    extent[j] = pn_grid_extent(problem, u->of[j], u->n_of);
   }
   return pn_grid_new(u->n_of, u->of, lo, hi, extent, out);
 }

@@ -18,6 +18,8 @@ typedef struct pn_grid {
  * TN_EINPUT when there are more than 2^31 points. */
 tn_status pn_grid_new(size_t n_axes, const size_t *coordinate, const double *lo, const double *hi,
                       const size_t *extent, pn_grid *out) TN_MUST_USE;
+/* Values along a coordinate in such a grid when `n_axes` (up to 3) vary, at least 2. */
+size_t pn_grid_extent(const pn_problem *problem, size_t coordinate, size_t n_axes);
 /* The grid of an unknown for files and pictures: [output] grid, or a standard number of values an
  * axis by the number of coordinates. More than three coordinates: n_axes = 0, n = 0. */
 tn_status pn_grid_of_unknown(const pn_problem *problem, size_t unknown, pn_grid *out) TN_MUST_USE;

@@ -9,15 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static size_t find_coordinate(const pn_problem *p, const char *name, size_t length) {
-  for (size_t c = 0; c < p->n_coordinates; ++c) {
-    if (strlen(p->coordinates[c].name) == length &&
-        strncmp(p->coordinates[c].name, name, length) == 0)
-      return c;
-  }
-  return PN_NONE;
-}
-
 static void coordinate_list(const pn_problem *p, char text[256]) {
   size_t n = 0;
   for (size_t c = 0; c < p->n_coordinates && n < 200; ++c)
@@ -44,7 +35,7 @@ static tn_status grid_part(pn_problem *p, const char *part, size_t length, size_
     ++part;
     --name;
   }
-  *coordinate = name > 0 ? find_coordinate(p, part, name) : PN_NONE;
+  *coordinate = name > 0 ? pn_coordinate_find(p, part, name) : PN_NONE;
   if (*coordinate == PN_NONE) {
     return TN_FAIL(TN_EINPUT,
                    "--grid: `%.*s` does not start with `name=`, name one of the coordinates %s",

@@ -18,17 +18,6 @@
 
 enum { MOST_HARD_FACES = 4096 };
 
-static bool mentions_normal(const pn_problem *p, const pn_expr *e) {
-  if (e->kind == PN_NORMAL || e->kind == PN_NORMAL_DERIVATIVE)
-    return true;
-  if (e->kind == PN_DEFINITION)
-    return p->definitions[e->index].has_normal;
-  for (size_t i = 0; i < e->n; ++i)
-    if (mentions_normal(p, e->args[i]))
-      return true;
-  return false;
-}
-
 /* Why the condition cannot be hard; NULL: it can. */
 static const char *obstacle(const pn_problem *p, const pn_term *term, const pn_expr *data) {
   for (size_t k = 0; k < term->n_pieces; ++k) {
@@ -43,7 +32,7 @@ static const char *obstacle(const pn_problem *p, const pn_term *term, const pn_e
       if (p->coordinates[piece->fixed[j]].role != PN_SPACE)
         return "it holds on an edge";
   }
-  return mentions_normal(p, data) ? "the other side contains the normal, which exists on faces only"
+  return pn_mentions_normal(p, data) ? "the other side contains the normal, which exists on faces only"
                                   : NULL;
 }
 

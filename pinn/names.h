@@ -104,6 +104,8 @@ uint64_t pn_unknown_bits(const pn_problem *problem, size_t unknown);
 
 bool pn_mentions_column(const pn_expr *e); /* of data; definitions have none */
 size_t pn_space_axes(const pn_problem *problem, size_t axes[PN_MAX_COORDINATES]);
+/* resolve.c: dn or normal_x in a resolved tree, also behind definitions. */
+bool pn_mentions_normal(const pn_problem *problem, const pn_expr *e);
 bool pn_unknown_has(const pn_unknown *unknown, size_t coordinate);
 tn_status pn_warn(pn_problem *problem, pn_place place, size_t width, const char *format, ...)
     TN_PRINTF(4, 5);

@@ -354,6 +354,9 @@ uint32_t pn_moving_needs(const pn_problem *problem, uint32_t bits);
 bool pn_moving_place(const pn_problem *problem, double *point);
 /* Does an unknown depend on unknowns, as b(u)? */
 bool pn_takes_unknowns(const pn_problem *problem, const pn_unknown *unknown);
+/* The coordinate whose name these `length` characters are; PN_NONE if there is none. */
+size_t pn_coordinate_find(const pn_problem *problem, const char *name, size_t length);
+
 /* Which coordinates matter to an expression (bit i), unknowns and definitions included. */
 uint32_t pn_expr_depends(const pn_problem *problem, const pn_expr *expr);
 /* Which unknowns occur in it (bit i: unknown i; the first 64). */

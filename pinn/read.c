@@ -74,6 +74,20 @@ const char *pn_read_text(const pn_toml *node, const char *fallback) {
   return node ? node->string : fallback;
 }
 
+tn_status pn_read_predicate(pn_naming *scope, const pn_toml *node, pn_expr **out) {
+  const pn_phrase *phrase = NULL;
+  TN_TRY(pn_phrase_of(scope->problem, node, &phrase));
+  TN_TRY(pn_parse_predicate(scope->problem->arena, phrase, out));
+  return pn_resolve_predicate(scope, *out);
+}
+
+tn_status pn_read_is_positive(const pn_toml *node, double value) {
+  if (!node || isnan(value) || value > 0)
+    return TN_OK;
+  return pn_fail_at(TN_EINPUT, node->place, 1, "`%s` must be positive, but is %g", node->key,
+                    value);
+}
+
 bool pn_read_flag(const pn_toml *node, bool fallback) { return node ? node->boolean : fallback; }
 
 tn_status pn_read_words(pn_problem *problem, const pn_toml *node, size_t *n, pn_word **out) {

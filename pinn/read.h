@@ -15,6 +15,10 @@ tn_status pn_read_number(pn_problem *problem, const pn_toml *node, const char *w
 tn_status pn_read_count(pn_problem *problem, const pn_toml *node, const char *word, size_t fallback,
                         size_t *out) TN_MUST_USE;
 const char *pn_read_text(const pn_toml *node, const char *fallback);
+/* A predicate string, resolved by what `scope` allows. */
+tn_status pn_read_predicate(pn_naming *scope, const pn_toml *node, pn_expr **out) TN_MUST_USE;
+/* Refuses a number that is not positive; NaN (auto) and no node pass. */
+tn_status pn_read_is_positive(const pn_toml *node, double value) TN_MUST_USE;
 bool pn_read_flag(const pn_toml *node, bool fallback);
 
 /* "x, t": names with commas between. */

@@ -24,17 +24,10 @@ static tn_status read_size(pn_problem *p, const pn_toml *table, const char *key,
                     *out, automatic, most);
 }
 
-static tn_status positive(const pn_toml *node, double value) {
-  if (!node || isnan(value) || value > 0)
-    return TN_OK;
-  return pn_fail_at(TN_EINPUT, node->place, 1, "`%s` must be positive, but is %g", node->key,
-                    value);
-}
-
 static tn_status read_positive(pn_problem *p, const pn_toml *table, const char *key, double *out) {
   const pn_toml *node = pn_toml_find(table, key);
   TN_TRY(pn_read_number(p, node, automatic, *out, out));
-  return positive(node, *out);
+  return pn_read_is_positive(node, *out);
 }
 
 /* A positive number or a list of them; `word` leaves what is there. */
@@ -100,7 +93,7 @@ static tn_status read_periods(pn_problem *p, const pn_toml *table, pn_network *n
       return pn_fail_at(TN_EINPUT, item->place, 1, "the period of `%s` is %s, not a number",
                         item->key, pn_toml_kind_text(item->kind));
     TN_TRY(pn_read_number(p, item, NULL, 0, &n->period[c]));
-    TN_TRY(positive(item, n->period[c]));
+    TN_TRY(pn_read_is_positive(item, n->period[c]));
   }
   return TN_OK;
 }

@@ -137,11 +137,8 @@ static tn_status make_torus(const reading *r, pn_body **out) {
 /* ---- Predicates --------------------------------------------------------------------------------- */
 
 static tn_status read_predicate(pn_problem *p, const pn_toml *node, pn_expr **out) {
-  const pn_phrase *phrase = NULL;
-  TN_TRY(pn_phrase_of(p, node, &phrase));
-  TN_TRY(pn_parse_predicate(p->arena, phrase, out));
   pn_naming scope = {.problem = p, .what = "a shape", .coordinates = true, .no_definitions = true};
-  return pn_resolve_predicate(&scope, *out);
+  return pn_read_predicate(&scope, node, out);
 }
 
 static tn_status make_implicit(const reading *r, pn_body **out) {

@@ -286,27 +286,13 @@ static void put_away(pn_ref_run *r) {
   pn_problem_free(&r->problem);
 }
 
-static bool ends_in(const char *text, const char *end) {
-  size_t n = strlen(text), m = strlen(end);
-  return n > m && strcmp(text + n - m, end) == 0;
-}
-
 static tn_status file_name(const pn_reference_options *o, char **out) {
-  char *stem = NULL;
-  if (o->out)
-    return tn_copy_text(o->out, out);
-  TN_TRY(pn_path_stem(o->path, &stem));
-  size_t length = strlen(stem) + 16;
-  tn_status status = TN_NEW(length, out);
-  if (status == TN_OK)
-    snprintf(*out, length, "%s.ref.csv", stem);
-  tn_free(&stem);
-  return status;
+  return o->out ? tn_copy_text(o->out, out) : pn_path_named(o->path, ".ref.csv", out);
 }
 
 static tn_status make(pn_ref_run *r, const pn_reference_options *o, bool *reached) {
   char *path = NULL;
-  if (o->out && !ends_in(o->out, ".csv") && !ends_in(o->out, ".h5"))
+  if (o->out && !pn_path_ends(o->out, ".csv") && !pn_path_ends(o->out, ".h5"))
     return TN_FAIL(TN_EINPUT, "--out %s: the name must end in .csv or .h5", o->out);
   TN_TRY(prepare(r, o));
   TN_TRY(r->marching ? refine_march(r) : refine_box(r));

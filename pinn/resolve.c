@@ -541,13 +541,13 @@ tn_status pn_resolve_predicate(pn_naming *scope, pn_expr *e) {
 
 /* ---- Definitions ---------------------------------------------------------------------------- */
 
-static bool mentions_normal(const pn_problem *p, const pn_expr *e) {
+bool pn_mentions_normal(const pn_problem *p, const pn_expr *e) {
   if (e->kind == PN_NORMAL || e->kind == PN_NORMAL_DERIVATIVE)
     return true;
   if (e->kind == PN_DEFINITION)
     return p->definitions[e->index].has_normal;
   for (size_t i = 0; i < e->n; ++i)
-    if (mentions_normal(p, e->args[i]))
+    if (pn_mentions_normal(p, e->args[i]))
       return true;
   return false;
 }
@@ -590,7 +590,7 @@ tn_status pn_resolve_definition(pn_problem *problem, size_t index) {
   d->depends = pn_expr_depends(problem, d->value);
   d->unknowns = pn_expr_unknowns(problem, d->value);
   d->parameters = pn_expr_parameters(problem, d->value);
-  d->has_normal = mentions_normal(problem, d->value);
+  d->has_normal = pn_mentions_normal(problem, d->value);
   d->integrals = pn_integrals_in(problem, d->value);
   d->state = 2;
   return TN_OK;

@@ -18,13 +18,6 @@ static const double most_points = 2147483648.0,
                     most_steps = 9007199254740992.0, most_grid_points = 1e8;
 static const size_t most_grid = 100000000;
 
-static tn_status positive(const pn_toml *node, double value) {
-  if (!node || isnan(value) || value > 0)
-    return TN_OK;
-  return pn_fail_at(TN_EINPUT, node->place, 1, "`%s` must be positive, but is %g", node->key,
-                    value);
-}
-
 static tn_status not_negative(const pn_toml *node, double value) {
   if (!node || isnan(value) || value >= 0)
     return TN_OK;
@@ -36,7 +29,7 @@ static tn_status read_positive(pn_problem *p, const pn_toml *table, const char *
                                const char *word, double fallback, double *out) {
   const pn_toml *node = pn_toml_find(table, key);
   TN_TRY(pn_read_number(p, node, word, fallback, out));
-  return positive(node, *out);
+  return pn_read_is_positive(node, *out);
 }
 
 static tn_status read_not_negative(pn_problem *p, const pn_toml *table, const char *key,
@@ -326,7 +319,7 @@ static tn_status read_errors(pn_problem *p, const pn_toml *error) {
     double bound = 0;
     size_t known = 0;
     TN_TRY(pn_read_number(p, error, NULL, 0, &bound));
-    TN_TRY(positive(error, bound));
+    TN_TRY(pn_read_is_positive(error, bound));
     for (size_t i = 0; i < p->n_unknowns; ++i) {
       if (!p->unknowns[i].exact)
         continue;
@@ -361,7 +354,7 @@ static tn_status read_errors(pn_problem *p, const pn_toml *error) {
                         node->key, node->key);
     double *bound = parameter ? &p->parameters[index].accept : &p->unknowns[index].accept;
     TN_TRY(pn_read_number(p, node, NULL, 0, bound));
-    TN_TRY(positive(node, *bound));
+    TN_TRY(pn_read_is_positive(node, *bound));
     if (!parameter && p->unknowns[index].pair)
       p->unknowns[index + 1].accept = *bound;
   }

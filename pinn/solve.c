@@ -75,17 +75,6 @@ static tn_status on_checkpoint(void *context, pn_training *training, bool stage_
 /* ---- Folders ------------------------------------------------------------------------------------
  * */
 
-static tn_status standard_name(const char *problem, char **out) {
-  char *stem = NULL;
-  TN_TRY(pn_path_stem(problem, &stem));
-  size_t n = strlen(stem) + sizeof ".out";
-  tn_status status = TN_NEW(n, out);
-  if (status == TN_OK)
-    snprintf(*out, n, "%s.out", stem);
-  tn_free(&stem);
-  return status;
-}
-
 static tn_status holds_result(const char *folder, bool *out) {
   char *path = NULL;
   TN_TRY(pn_path_join(folder, "result.h5", &path));
@@ -122,7 +111,7 @@ static tn_status find_resumed(pn_run *run) {
     TN_TRY(tn_copy_text(o->out, &run->folder));
   } else {
     char *standard = NULL;
-    TN_TRY(standard_name(o->path, &standard));
+    TN_TRY(pn_path_named(o->path, ".out", &standard));
     tn_status status = last_folder(standard, &run->folder);
     tn_free(&standard);
     TN_TRY(status);
@@ -160,7 +149,7 @@ static tn_status make_fresh(pn_run *run) {
     TN_TRY(refuse_used(o)); /* another run may have ended there since the first look */
     return pn_remove_temporaries(run->folder);
   }
-  TN_TRY(standard_name(o->path, &standard));
+  TN_TRY(pn_path_named(o->path, ".out", &standard));
   tn_status status = pn_next_free_folder(standard, &run->folder);
   tn_free(&standard);
   return status == TN_OK ? pn_lock_folder(run->folder, &run->lock) : status;

@@ -282,17 +282,11 @@ static tn_status write_table(const sweep *s) {
 
 static tn_status open_folder(sweep *s) {
   const pn_solve_options *o = s->solve;
-  char *standard = NULL, *stem = NULL, *table = NULL;
+  char *standard = NULL, *table = NULL;
   if (!o->out) {
-    TN_TRY(pn_path_stem(o->path, &stem));
-    size_t n = strlen(stem) + sizeof ".sweep";
-    tn_status status = TN_NEW(n, &standard);
-    if (status == TN_OK) {
-      snprintf(standard, n, "%s.sweep", stem);
-      status = pn_next_free_folder(standard, &s->folder);
-    }
+    TN_TRY(pn_path_named(o->path, ".sweep", &standard));
+    tn_status status = pn_next_free_folder(standard, &s->folder);
     tn_free(&standard);
-    tn_free(&stem);
     return status;
   }
   TN_TRY(tn_copy_text(o->out, &s->folder));

@@ -77,11 +77,8 @@ static tn_status read_relations(pn_problem *p, const pn_toml *entry, pn_term *te
 
 /* The predicate of a node, resolved. */
 static tn_status read_predicate(pn_problem *p, const pn_toml *node, pn_expr **out) {
-  const pn_phrase *phrase = NULL;
-  TN_TRY(pn_phrase_of(p, node, &phrase));
-  TN_TRY(pn_parse_predicate(p->arena, phrase, out));
   pn_naming scope = {.problem = p, .what = "a region", .coordinates = true, .ends = true};
-  return pn_resolve_predicate(&scope, *out);
+  return pn_read_predicate(&scope, node, out);
 }
 
 static tn_status read_volume(pn_problem *p, const pn_toml *in, pn_term *term) {

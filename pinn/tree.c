@@ -72,6 +72,14 @@ bool pn_function_find(const char *name, pn_function *out) {
   return false;
 }
 
+size_t pn_coordinate_find(const pn_problem *problem, const char *name, size_t length) {
+  for (size_t c = 0; c < problem->n_coordinates; ++c)
+    if (strlen(problem->coordinates[c].name) == length &&
+        strncmp(problem->coordinates[c].name, name, length) == 0)
+      return c;
+  return PN_NONE;
+}
+
 /* ---- Dependence ----------------------------------------------------------------------------- */
 
 static uint32_t bits_of(const size_t *axes, size_t n) {

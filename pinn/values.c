@@ -88,18 +88,18 @@ void pn_mask_item(const pn_problem *problem, const pn_item *item, size_t n,
   }
 }
 
-static tn_status lower_item(pn_values *v, const pn_item *item, tn_value *out) {
+tn_status pn_item_lower(const pn_item *item, pn_scope *scope, pn_scope *exact, tn_value *out) {
   pn_expr *scalar = NULL;
   switch (item->kind) {
   case PN_ITEM_UNKNOWN:
-    return pn_lower_unknown(&v->scope, item->unknown, out);
+    return pn_lower_unknown(scope, item->unknown, out);
   case PN_ITEM_EXACT:
-    return pn_lower_unknown(&v->exact, item->unknown, out);
+    return pn_lower_unknown(exact, item->unknown, out);
   case PN_ITEM_EXPR:
-    TN_TRY(pn_scalar(v->model->problem, item->expr, item->component, NULL, &scalar));
-    return pn_lower(&v->scope, scalar, out);
+    TN_TRY(pn_scalar(scope->model->problem, item->expr, item->component, NULL, &scalar));
+    return pn_lower(scope, scalar, out);
   case PN_ITEM_RELATION:
-    return pn_lower_relation(&v->scope, item->relation, out);
+    return pn_lower_relation(scope, item->relation, out);
   }
   return TN_OK;
 }
@@ -128,7 +128,7 @@ static tn_status build(pn_values *v, tn_pool *pool, const pn_item *items) {
     status = TN_NEW(v->n, &out);
   for (size_t k = 0; status == TN_OK && k < v->n; ++k) {
     bool exact = items[k].kind == PN_ITEM_EXACT;
-    status = lower_item(v, &items[k], &raw[k]);
+    status = pn_item_lower(&items[k], &v->scope, &v->exact, &raw[k]);
     if (status == TN_OK) /* beyond ends that move there is nothing */
       status = pn_scope_mask(exact ? &v->exact : &v->scope, v->needed & pn_item_depends(model->problem, &items[k]), &raw[k]);
   }

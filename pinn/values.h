@@ -32,6 +32,9 @@ void pn_values_free(pn_values **values);
 tn_status pn_values_at(pn_values *values, const double *theta, size_t n_points,
                        const double *const *column, double *out) TN_MUST_USE;
 
+/* An item in a scope; `exact`: the scope where unknowns are their exact solutions. */
+tn_status pn_item_lower(const pn_item *item, pn_scope *scope, pn_scope *exact,
+                        tn_value *out) TN_MUST_USE;
 /* The coordinates that an item depends on (bit i). */
 uint32_t pn_item_depends(const pn_problem *problem, const pn_item *item);
 uint64_t pn_item_unknowns(const pn_problem *problem, const pn_item *item);

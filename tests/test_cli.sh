@@ -2,28 +2,7 @@
 # test_cli.sh: the program from outside: commands, options, exit statuses, messages, files of a run.
 # ctest: labels=quick,cli timeout=120
 set -u
-failed=0
-count=0
-check() { # check TEXT STATUS: the last command's status, told by the caller
-  count=$((count + 1))
-  if [ "$2" -ne 0 ]; then
-    failed=$((failed + 1))
-    echo "FAILED: $1"
-    sed 's/^/    /' out err 2>/dev/null | head -20
-  fi
-}
-expect() { # expect STATUS WORDS...: runs pinn, keeps out and err
-  local status=$1
-  shift
-  timeout 100 "$PINN" "$@" >out 2>err
-  local got=$?
-  [ "$got" -eq "$status" ]
-  check "exit status $got, expected $status: pinn $*" $?
-}
-says() { # says FILE PATTERN
-  grep -q -e "$2" "$1"
-  check "\`$2\` in $1" $?
-}
+. "$SOURCE_DIR/tests/support_checks.sh"
 silent() { # silent FILE
   [ ! -s "$1" ]
   check "nothing in $1" $?

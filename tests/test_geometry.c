@@ -12,30 +12,11 @@
 
 #include <cmocka.h>
 
-#include "pinn/geometry.h"
+#include "tests/support_geometry.h"
 #include "pinn/sobol.h"
 
 static const double pentagon[] = {2, 0, 1, -2, -1, -2, -2, 0, 0, 2};
 static const double ell[] = {0, 0, 1, 0, 1, -1, -1, -1, -1, 1, 0, 1};
-
-static int setup(void **state) {
-  pn_arena *arena = NULL;
-  assert_int_equal(pn_arena_new(&arena), TN_OK);
-  *state = arena;
-  return 0;
-}
-
-static int teardown(void **state) {
-  pn_arena *arena = *state;
-  pn_arena_free(&arena);
-  return 0;
-}
-
-static void ok(tn_status status) {
-  if (status != TN_OK)
-    print_error("%s\n", tn_error_text());
-  assert_int_equal(status, TN_OK);
-}
 
 static void near(double value, double expected, double relative) {
   if (!(fabs(value - expected) <= relative * fmax(1, fabs(expected))))
@@ -331,5 +312,5 @@ int main(void) {
       cmocka_unit_test(motions_keep_or_scale_measures),
       cmocka_unit_test(refusals_say_what_was_found),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, geometry_setup, geometry_teardown);
 }

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "pinn/geometry.h"
+#include "tests/support_geometry.h"
 #include "pinn/sobol.h"
 
 enum { MANY = 8192, AROUND = 24, ACROSS = 12, TRIANGLES = 2 * AROUND * (ACROSS - 1) };
@@ -45,23 +45,8 @@ static void make_sphere(void) {
 }
 
 static int setup(void **state) {
-  pn_arena *arena = NULL;
-  assert_int_equal(pn_arena_new(&arena), TN_OK);
-  *state = arena;
   make_sphere();
-  return 0;
-}
-
-static int teardown(void **state) {
-  pn_arena *arena = *state;
-  pn_arena_free(&arena);
-  return 0;
-}
-
-static void ok(tn_status status) {
-  if (status != TN_OK)
-    print_error("%s\n", tn_error_text());
-  assert_int_equal(status, TN_OK);
+  return geometry_setup(state);
 }
 
 static size_t place(const pn_body *b, size_t n) {
@@ -344,5 +329,5 @@ int main(void) {
       cmocka_unit_test(points_are_uniform_over_faces),
       cmocka_unit_test(same_numbers_give_the_same_bits),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, setup, geometry_teardown);
 }

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "pinn/geometry.h"
+#include "tests/support_geometry.h"
 #include "pinn/problem.h"
 #include "pinn/sobol.h"
 
@@ -20,25 +20,6 @@ enum { MANY = 256 };
 static const size_t axis[] = {0, 1, 2};
 static double u[MANY * 3], x[MANY * 3], normal[MANY * 3];
 static bool on[MANY];
-
-static int setup(void **state) {
-  pn_arena *arena = NULL;
-  assert_int_equal(pn_arena_new(&arena), TN_OK);
-  *state = arena;
-  return 0;
-}
-
-static int teardown(void **state) {
-  pn_arena *arena = *state;
-  pn_arena_free(&arena);
-  return 0;
-}
-
-static void ok(tn_status status) {
-  if (status != TN_OK)
-    print_error("%s\n", tn_error_text());
-  assert_int_equal(status, TN_OK);
-}
 
 static double value(const pn_expr *e, size_t d, const double *at) {
   pn_problem problem = {.n_coordinates = d};
@@ -152,5 +133,5 @@ int main(void) {
       cmocka_unit_test(bodies_with_holes_and_corners),
       cmocka_unit_test(unions_without_seams),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, geometry_setup, geometry_teardown);
 }
